@@ -309,8 +309,8 @@ def write(
     "mh_adapter": placed["mh_adapter"] == {True},
     "cross_adapter": placed["cross_adapter"] == {True},
     "original_ln_before": at_end,
-    "non_linearity": attributes.their_activation(
-      "adapters", parts[0].adapter.activation
+    "non_linearity": attributes.their_value(
+      "adapters", attributes.ACTIVATIONS, parts[0].adapter.activation
     ),
     # Theirs is the width over it, rounded down.
     "reduction_factor": width / (hidden + 0.5 * (width % hidden > 0)),

@@ -171,8 +171,8 @@ def _by_any(
 ) -> tuple[Family, dict[str, Any]]:
   """The first family whose class computes what the model does."""
   refusals = {}
-  for family in sorted(FAMILIES, key=lambda f: model_type not in f.model_types):
-    kind = family.model_types[0]
+  for family in sorted(FAMILIES, key=lambda f: model_type != f.kind):
+    kind = family.kind
     try:
       described = family.config(model)
       different = _differences(family, described, model)

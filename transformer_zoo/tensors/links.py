@@ -4,7 +4,7 @@ A family of models is a list of `Link`s. The same list reads a checkpoint,
 writes one, and gives the tests their oracle.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Protocol
 
@@ -150,6 +150,32 @@ def linear(theirs: str, ours: str, *, bias: bool = True) -> Iterator[Link]:
   yield Link(f"{theirs}.weight", (f"{ours}/kernel",), Transposed())
   if bias:
     yield Link(f"{theirs}.bias", (f"{ours}/bias",))
+
+
+def of_table(
+  names: Mapping[str, str],
+  theirs: str = "",
+  ours: str = "",
+  *,
+  without_bias: Collection[str] = (),
+) -> Iterator[Link]:
+  """Links of tables, scales, norms and linear maps, told apart by our names.
+
+  Args:
+    names: Their name of each by ours, "mlp/wi"; ours of a table ends with
+      "embedding", that of a scale with "scale", that of a norm with "norm".
+    theirs: What stands before each of their names.
+    ours: What stands before each of ours.
+    without_bias: Our names of the linear maps that have none.
+  """
+  for name, their_name in names.items():
+    pair = theirs + their_name, ours + name
+    if name.endswith(("embedding", "scale")):
+      yield Link(f"{pair[0]}.weight", (pair[1],))
+    elif name.endswith("norm"):
+      yield from layer_norm(*pair)
+    else:
+      yield from linear(*pair, bias=name not in without_bias)
 
 
 def conv1d(theirs: str, ours: Sequence[str]) -> Iterator[Link]:

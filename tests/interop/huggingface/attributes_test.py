@@ -18,7 +18,7 @@ from transformer_zoo.tensors import safetensors
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.tensors.links import to_theirs
 
-KINDS = [kind for family in FAMILIES for kind in family.model_types]
+KINDS = [family.kind for family in FAMILIES]
 # Of versions 2 to 5 of `transformers`, of their options of generation, and of
 # programs for fine-tuning.
 PASSED_OVER = {

@@ -13,30 +13,28 @@ from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import bart
 from transformer_zoo.interop.huggingface import bert
+from transformer_zoo.interop.huggingface import bloom
 from transformer_zoo.interop.huggingface import deberta
 from transformer_zoo.interop.huggingface import factorized
+from transformer_zoo.interop.huggingface import gpt
+from transformer_zoo.interop.huggingface import gpt_j
+from transformer_zoo.interop.huggingface import gpt_neo
 from transformer_zoo.interop.huggingface import llama
+from transformer_zoo.interop.huggingface import marian
 from transformer_zoo.interop.huggingface import modernbert
 from transformer_zoo.interop.huggingface import mpnet
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface import xlnet
-from transformer_zoo.interop.huggingface.bloom import Bloom
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.huggingface.gpt import Gpt1
-from transformer_zoo.interop.huggingface.gpt import Gpt2
-from transformer_zoo.interop.huggingface.gpt_j import GptJ
-from transformer_zoo.interop.huggingface.gpt_neo import GptNeo
-from transformer_zoo.interop.huggingface.marian import Marian
 
 FAMILIES: tuple[Family, ...] = (
   *t5.FAMILIES,
-  Marian(),
+  *marian.FAMILIES,
   *bart.FAMILIES,
-  Gpt1(),
-  Gpt2(),
-  GptJ(),
-  GptNeo(),
-  Bloom(),
+  *gpt.FAMILIES,
+  *gpt_j.FAMILIES,
+  *gpt_neo.FAMILIES,
+  *bloom.FAMILIES,
   *llama.FAMILIES,
   *bert.FAMILIES,
   *deberta.FAMILIES,
@@ -55,7 +53,7 @@ def family_of(config: Mapping[str, Any]) -> Family:
       families have is of another type.
   """
   kind = config.get("model_type")
-  known = {name: family for family in FAMILIES for name in family.model_types}
+  known = {family.kind: family for family in FAMILIES}
   if not isinstance(kind, str) or kind not in known:
     raise UserError(
       f"config.json has the model_type {schemas.shown(kind)}, which is not "

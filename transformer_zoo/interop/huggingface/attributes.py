@@ -1,16 +1,27 @@
-"""Attributes of config.json: each is understood, or refused by name."""
+"""Attributes of config.json: each is understood, or refused by name.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+A row (`Attribute`) says once what an attribute is bound to and where its value
+lies in a model, so that reading and writing a config.json follow from the same
+list.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
+import operator
+import types
 from typing import Any
 
 from flax import linen as nn
 
 from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface.parts import Parts
+from transformer_zoo.interop.huggingface.parts import PLACES
 
 Windows = tuple[int | None, ...]
+# The value of an attribute that is not written.
+UNSAID = object()
 # Names of activations in `transformers` -> those of `feed_forward.ACTIVATIONS`.
 ACTIVATIONS = {
   "relu": "relu",
@@ -23,15 +34,6 @@ ACTIVATIONS = {
   "gelu_pytorch_tanh": "gelu",
   "silu": "silu",
   "swish": "silu",
-  "sigmoid": "sigmoid",
-  "tanh": "tanh",
-  "linear": "linear",
-}
-_THEIR_ACTIVATIONS = {
-  "relu": "relu",
-  "gelu_exact": "gelu",
-  "gelu": "gelu_new",
-  "silu": "silu",
   "sigmoid": "sigmoid",
   "tanh": "tanh",
   "linear": "linear",
@@ -89,30 +91,189 @@ _DROPOUT = ("dropout", "dropout_rate", "_pdrop")
 
 
 @dataclasses.dataclass(frozen=True)
+class Attribute:
+  """An attribute of config.json, and its place in our configuration and model.
+
+  Attributes:
+    name: The name of the attribute here, and in config.json unless `written`.
+    default: The value of an absent attribute. A value that is given has the
+      same type.
+    bound: The macro or parameter of gin that takes the value, several of them,
+      or a function from the values of all attributes to bindings.
+    of: The path of the value in the `Parts` of a model, "mlp.d_ff", or a
+      function of them, whose value `UNSAID` is not written; None for the place
+      of what is bound (`PLACES`), or an attribute that is never written.
+    part: The path of a part without which the attribute is not written.
+    kind: The type of an attribute that may be null, None for all others.
+    values: The values of ours by theirs; None where they are the same, or for
+      activations where one is bound.
+    absent: A function from the values of all attributes to the one that null
+      stands for, or None.
+    read: A function from a config.json and the default to the value, for an
+      attribute that is more than its own value; None for all others.
+    least: The smallest whole number.
+    written: The name in config.json, if it is another one.
+    spellings: Further names in a config.json that is read.
+  """
+
+  name: str
+  default: Any = None
+  bound: str | Sequence[str] | Callable[[Mapping[str, Any]], dict] = ()
+  of: str | Callable[[Parts], Any] | None = None
+  _: dataclasses.KW_ONLY
+  part: str | None = None
+  kind: type | None = None
+  values: Mapping[Any, Any] | None = None
+  absent: Callable[[Mapping[str, Any]], Any] | None = None
+  read: Callable[[Mapping[str, Any], Any], Any] | None = None
+  least: int = 1
+  written: str | None = None
+  spellings: Sequence[str] = ()
+
+  @property
+  def place(self) -> str | Callable[[Parts], Any] | None:
+    """`of`, or what follows from the binding."""
+    if self.of is None and isinstance(self.bound, str):
+      return PLACES[self.bound]
+    return self.of
+
+  @property
+  def table(self) -> Mapping[Any, Any] | None:
+    """`values`, or what follows from the binding."""
+    if self.values is None and str(self.bound).endswith(".activation"):
+      return ACTIVATIONS
+    return self.values
+
+  @property
+  def theirs(self) -> str:
+    """The name in a config.json that is written."""
+    return self.written or self.name
+
+  @property
+  def is_dropout(self) -> bool:
+    """Whether it is the rate of a dropout, by its names."""
+    return any(name.endswith(_DROPOUT) for name in (self.name, self.theirs))
+
+  def typed(self, model_type: str, spelling: str, value: Any) -> Any:
+    """The value as its type, if that is right; null is a dropout of 0."""
+    if value is None and self.kind is not None:
+      return None
+    if value is None and self.is_dropout:
+      return 0.0
+    wanted = self.kind or type(self.default)
+    check_type(
+      model_type, spelling, value, wanted, or_null=self.kind is not None
+    )
+    if wanted is int:
+      check_range(model_type, spelling, value, self.least)
+    return float(value) if wanted is float else value
+
+  def bindings(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The bindings of a config.json with these values of its attributes."""
+    if callable(self.bound):
+      return self.bound(found)
+    names = (self.bound,) if isinstance(self.bound, str) else self.bound
+    return dict.fromkeys(names, self.our_value(found)) if names else {}
+
+  def our_value(self, found: Mapping[str, Any]) -> Any:
+    """Our value of the attribute.
+
+    Raises:
+      UserError: There is none, as of an activation that is not built here.
+    """
+    value = found[self.name]
+    if self.table is None:
+      return value
+    check_allowed(found["model_type"], self.theirs, value, self.table)
+    return self.table[value]
+
+  def described(self, parts: Parts) -> dict[str, Any]:
+    """The attribute of a model by its name; empty if it is not written.
+
+    Raises:
+      UserError: Theirs cannot have the value of the model.
+    """
+    place = self.place
+    if place is None or self.part and not _has(parts, self.part):
+      return {}
+    value = _get(parts, place)
+    if value is UNSAID:
+      return {}
+    if self.table is not None:
+      value = their_value(parts.kind, self.table, value)
+    return {self.theirs: value}
+
+
+def _has(parts: Parts, path: str) -> bool:
+  found = parts
+  for name in path.split("."):
+    if found is not None:
+      found = getattr(found, name)
+  return found is not None
+
+
+def _get(parts: Parts, of: str | Callable[[Parts], Any]) -> Any:
+  return of(parts) if callable(of) else operator.attrgetter(of)(parts)
+
+
+@dataclasses.dataclass(frozen=True)
 class Attributes:
   """The attributes that a class of configurations has, beyond those of all.
 
   Attributes:
-    defaults: The values of absent attributes by name, of all that a model is
-      built from; a value that is given has the same type, and is at least 1 if
-      it is a whole number.
-    optional: The types of the attributes that may be null by name, among them
-      all whose default is None.
-    may_be_zero: The names of whole numbers that may be 0.
+    rows: The attributes that a model is built from.
     allowed: The values by name that ask for nothing that is not built here.
     without_effect: The names of attributes that no logit depends on.
-    renamed: The name of an attribute by another spelling of it.
   """
 
-  defaults: Mapping[str, Any]
+  rows: Sequence[Attribute]
   allowed: Mapping[str, tuple] = dataclasses.field(default_factory=dict)
   without_effect: Collection[str] = ()
-  renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  optional: Mapping[str, type] = dataclasses.field(default_factory=dict)
-  may_be_zero: Collection[str] = ()
+
+  def __getitem__(self, name: str) -> Attribute:
+    return next(row for row in self.rows if row.name == name)
+
+  def __contains__(self, name: str) -> bool:
+    return any(row.name == name for row in self.rows)
+
+  def changed(
+    self,
+    *rows: Attribute,
+    without: Collection[str] = (),
+    written: Mapping[str, str] = types.MappingProxyType({}),
+    spellings: Mapping[str, str] = types.MappingProxyType({}),
+    allowed: Mapping[str, tuple] = types.MappingProxyType({}),
+    without_effect: Collection[str] = (),
+    **defaults: Any,
+  ) -> "Attributes":
+    """Returns the attributes of a class that is like this one.
+
+    Args:
+      *rows: Attributes in the place of those of the same name, or more of them.
+      without: The names of attributes that the class has not.
+      written: The name in config.json by name.
+      spellings: One more name in config.json by name.
+      allowed: See the class; more than here.
+      without_effect: See the class; more than here.
+      **defaults: The default by name.
+    """
+    kept = {row.name: row for row in self.rows if row.name not in without}
+    kept |= {row.name: row for row in rows}
+    for name, default in defaults.items():
+      kept[name] = dataclasses.replace(kept[name], default=default)
+    for name, theirs in written.items():
+      kept[name] = dataclasses.replace(kept[name], written=theirs)
+    for name, more in spellings.items():
+      known = (*kept[name].spellings, more)
+      kept[name] = dataclasses.replace(kept[name], spellings=known)
+    return Attributes(
+      tuple(kept.values()),
+      {**self.allowed, **allowed},
+      (*self.without_effect, *without_effect),
+    )
 
   def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the value of every name in `defaults`.
+    """Returns the value of every row by its name, and `model_type`.
 
     Args:
       config: The contents of a config.json.
@@ -123,40 +284,63 @@ class Attributes:
     """
     kind = config.get("model_type")
     allowed = {**_ALLOWED, **self.allowed}
+    rows = {
+      spelling: row
+      for row in self.rows
+      if row.read is None
+      for spelling in (row.theirs, *row.spellings)
+    }
     found = {}
     for spelling, value in config.items():
-      name = self.renamed.get(spelling, spelling)
-      if name in self.defaults:
-        value = self._typed(kind, spelling, value)
-        if found.setdefault(name, value) != value:
+      if spelling in rows:
+        row = rows[spelling]
+        value = row.typed(kind, spelling, value)
+        if found.setdefault(row.name, value) != value:
           raise UserError(
-            f"config.json of a {kind} model says {name} twice, as "
-            f"{schemas.shown(found[name])} and as {spelling}="
+            f"config.json of a {kind} model says {row.theirs} twice, as "
+            f"{schemas.shown(found[row.name])} and as {spelling}="
             f"{schemas.shown(value)}; remove one of them"
           )
-      elif name in allowed:
-        check_allowed(kind, name, value, allowed[name])
-      elif name not in _WITHOUT_EFFECT and name not in self.without_effect:
+      elif spelling in allowed:
+        check_allowed(kind, spelling, value, allowed[spelling])
+      elif (
+        spelling not in _WITHOUT_EFFECT and spelling not in self.without_effect
+      ):
         raise UserError(
-          f"config.json of a {kind} model has the attribute {name!r} "
+          f"config.json of a {kind} model has the attribute {spelling!r} "
           f"({schemas.shown(value)}), which is not understood here; remove it "
           "if no output of the model depends on it"
         )
-    return {**self.defaults, **found}
+    found = {row.name: row.default for row in self.rows} | found
+    found["model_type"] = kind
+    for row in self.rows:
+      if row.read is not None:
+        found[row.name] = row.read(config, row.default)
+      if row.absent is not None and found[row.name] is None:
+        found[row.name] = row.absent(found)
+    return found
 
-  def _typed(self, kind: str, spelling: str, value: Any) -> Any:
-    """The value as its type, if that is right; null is a dropout of 0."""
-    name = self.renamed.get(spelling, spelling)
-    if value is None and name in self.optional:
-      return None
-    if value is None and name.endswith(_DROPOUT):
-      return 0.0
-    wanted = self.optional.get(name, type(self.defaults[name]))
-    check_type(kind, spelling, value, wanted, or_null=name in self.optional)
-    if wanted is int:
-      least = 0 if name in self.may_be_zero else 1
-      check_range(kind, spelling, value, least)
-    return float(value) if wanted is float else value
+  def bindings(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The bindings of a config.json, of the values that `read` returns.
+
+    Raises:
+      UserError: An attribute asks for what is not built here.
+    """
+    bound = {}
+    for row in self.rows:
+      bound |= row.bindings(found)
+    return bound
+
+  def described(self, parts: Parts) -> dict[str, Any]:
+    """The attributes of a model of ours.
+
+    Raises:
+      UserError: Theirs cannot have the value of the model.
+    """
+    found = {}
+    for row in self.rows:
+      found |= row.described(parts)
+    return found
 
 
 def check_type(
@@ -202,6 +386,54 @@ def check_allowed(
     )
 
 
+def heads(
+  name: str,
+  default: int,
+  width: str,
+  *,
+  number: str = "NUM_HEADS",
+  size: str = "HEAD_DIM",
+  of: str | Callable[[Parts], int] = "attention.num_heads",
+  spellings: Sequence[str] = (),
+) -> Attribute:
+  """The row of the number of heads that divide the width.
+
+  Args:
+    name: The name of the attribute.
+    default: The value of an absent attribute.
+    width: The name of the attribute of the width.
+    number: The macro or parameter of the number of heads.
+    size: The macro or parameter of the size of a head.
+    of: See `Attribute`; `dividing` checks that they divide it.
+    spellings: See `Attribute`.
+  """
+
+  def bound(found):
+    check_multiple(found["model_type"], found[width], found[name])
+    return {number: found[name], size: found[width] // found[name]}
+
+  return Attribute(name, default, bound, of, spellings=spellings)
+
+
+def dividing(width: str) -> Callable[[Parts], int]:
+  """`Attribute.of` heads, of a class whose heads all divide the width.
+
+  Args:
+    width: The name of the attribute of the width.
+  """
+
+  def of(parts):
+    number = parts.attention.num_heads
+    if parts.attention.head_dim * number != parts.tokens.features:
+      raise UserError(
+        f"{parts.kind} models have heads that divide {width}; set HEAD_DIM to "
+        "EMBED_DIM / NUM_HEADS"
+      )
+    return number
+
+  return of
+
+
 def check_multiple(kind: str, width: int, heads: int) -> None:
   """Refuses a width that a class loads only as a multiple of the heads."""
   if width % heads:
@@ -211,17 +443,18 @@ def check_multiple(kind: str, width: int, heads: int) -> None:
     )
 
 
-def activation(kind: str, name: str, value: str) -> str:
-  """Returns our name of an activation of theirs."""
-  check_allowed(kind, name, value, ACTIVATIONS)
-  return ACTIVATIONS[value]
+def activation(found: Mapping[str, Any], name: str) -> str:
+  """Returns our name of the activation that an attribute names."""
+  check_allowed(found["model_type"], name, found[name], ACTIVATIONS)
+  return ACTIVATIONS[found[name]]
 
 
-def their_activation(kind: str, name: str) -> str:
-  """Returns their name of an activation of ours."""
-  if name not in _THEIR_ACTIVATIONS:
-    raise UserError(f"{kind} models have no activation {name!r}")
-  return _THEIR_ACTIVATIONS[name]
+def their_value(kind: str, values: Mapping[Any, Any], value: Any) -> Any:
+  """Returns their first value of one of ours, the name of an activation."""
+  for theirs, ours in values.items():
+    if ours == value:
+      return theirs
+  raise UserError(f"{kind} models have no activation {value!r}")
 
 
 @contextlib.contextmanager
@@ -234,6 +467,30 @@ def counterpart(kind: str) -> Iterator[None]:
       f"a {kind} model cannot compute what this model does: its "
       f"{type(error.obj).__name__} has no {error.name!r}"
     ) from error
+
+
+def padding(bound: str, default: int | None = None) -> Attribute:
+  """The row of `pad_token_id`.
+
+  Args:
+    bound: The parameter that takes it.
+    default: The value of a config.json without one; None for its EOS.
+  """
+  return Attribute(
+    "pad_token_id", default, bound, "model.pad_id", read=padding_id
+  )
+
+
+# What a decoder that begins with padding is first fed. Another one is no matter
+# of the model's.
+STARTS_WITH_PADDING = Attribute(
+  "decoder_start_token_id", of="model.pad_id", read=lambda config, default: None
+)
+
+
+def tied(parts: Parts) -> bool:
+  """`Attribute.of` a softmax that shares its matrix with the embeddings."""
+  return type(parts.softmax).__name__ == "TiedLogits"
 
 
 def windows_of_layers(banded: Sequence[bool], width: int | None) -> Windows:

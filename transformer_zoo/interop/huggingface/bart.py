@@ -17,14 +17,15 @@ import numpy as np
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import marian
-from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.huggingface.family import Reference
+from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.huggingface.marian import BIAS
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import OneRow
 
-# What settles a configuration: a bias of logits that is not 0.
-_BIAS = "final_logits_bias"
 _SHARED = "model.shared.weight"
 _COPIES = (
   "model.encoder.embed_tokens.weight",
@@ -40,24 +41,39 @@ _HEADS = {
   _CLASSES: ("classification_head.out_proj.weight", ("classes", "number")),
   _SPANS: ("qa_outputs.weight", ("spans",)),
 }
-_DEFAULTS = {
-  "vocab_size": 50265,
-  "max_position_embeddings": 1024,
-  "d_model": 1024,
-  "encoder_layers": 12,
-  "encoder_ffn_dim": 4096,
-  "encoder_attention_heads": 16,
-  "decoder_layers": 12,
-  "decoder_ffn_dim": 4096,
-  "decoder_attention_heads": 16,
-  "activation_function": "gelu",
-  "scale_embedding": False,
-  "dropout": 0.1,
-  "attention_dropout": 0.0,
-  "activation_dropout": 0.0,
-  "classifier_dropout": 0.0,
-  _BIAS: False,
-}
+
+
+def _rate_of_head(found: Mapping[str, Any]) -> dict[str, Any]:
+  if found["head"] not in ("classes", "number"):
+    return {}
+  return {"head/Dropout.rate": found["classifier_dropout"]}
+
+
+def _logits_bias(found: Mapping[str, Any]) -> dict[str, Any]:
+  return {} if found["head"] else {"TiedLogits.use_bias": found[BIAS]}
+
+
+def _has_logits_bias(parts: Parts) -> Any:
+  return parts.softmax.use_bias if parts.side == "decoder" else UNSAID
+
+
+def _attributes(norms: str) -> attributes.Attributes:
+  return marian.COMMON.changed(
+    Attribute("max_position_embeddings", 1024, "MAX_POSITIONS"),
+    Attribute("classifier_dropout", 0.0, _rate_of_head),
+    Attribute("num_labels", 3, read=attributes.num_labels),
+    # Added by `settle`: a bias of logits that is not 0.
+    Attribute(BIAS, False, _logits_bias, _has_logits_bias),
+    attributes.padding("PAD_ID", _PADDING),
+    allowed={
+      "add_final_layer_norm": (norms == "pre",),
+      "extra_pos_embeddings": (_OFFSET,),
+      "normalize_before": (norms == "pre",),
+      "normalize_embedding": (True,),
+      "static_position_embeddings": (False,),
+    },
+    vocab_size=50265,
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,12 +90,11 @@ class ZeroLogitsBias:
     return np.zeros((1, len(ours[0])), ours[0].dtype)
 
 
-@dataclasses.dataclass(frozen=True)
-class Bart:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bart(Family):
   """See `Family`.
 
   Attributes:
-    kind: The `model_type`.
     classes: The beginning of the names of their classes.
     norms: Whether norms stand behind the sublayers, "post", or before them,
       "pre", with one more at the end of each stack.
@@ -88,23 +103,14 @@ class Bart:
       class that takes the last token of the text.
   """
 
-  kind: str
   classes: str
   norms: str
   start_id: int | None
 
-  ignored = (r"(model\.)?(en|de)coder\.version",)
-  prefix = "model."
-
-  @property
-  def model_types(self) -> Sequence[str]:
-    """See `Family`."""
-    return (self.kind,)
-
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
     """See `Family`."""
     del config
-    return {**dict.fromkeys(_COPIES, _SHARED), _BIAS: None}
+    return {**dict.fromkeys(_COPIES, _SHARED), BIAS: None}
 
   def settle(
     self, config: Mapping[str, Any], stored: Collection[str]
@@ -115,93 +121,47 @@ class Bart:
     return {
       **config,
       "architectures": [self.classes + end],
-      _BIAS: _BIAS in stored,
+      BIAS: BIAS in stored,
     }
 
-  def num_layers(self, config: Mapping[str, Any]) -> int:
-    """See `Family`."""
-    found = self._read(config)
-    return found["encoder_layers"] + found["decoder_layers"]
+  def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`; `head` is our name of the head, None of a class without."""
+    head = self._head(config)
+    start_id = None if head is None else self._start_id(config)
+    return {**super().read(config), "head": head, "start_id": start_id}
 
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
+  def gin_files(self, found: Mapping[str, Any]) -> Sequence[str]:
     """See `Family`."""
-    found, head = self._read(config), self._head(config)
-    d_model = found["d_model"]
-    bindings = {
-      "VOCAB_SIZE": found["vocab_size"],
-      "EMBED_DIM": d_model,
-      "MAX_POSITIONS": found["max_position_embeddings"],
-      "MLP_DIM": found["encoder_ffn_dim"],
-      "DecoderLayer.mlp": Reference("@decoder/Mlp()"),
-      "decoder/Mlp.d_ff": found["decoder_ffn_dim"],
-      "NUM_ENCODER_LAYERS": found["encoder_layers"],
-      "NUM_DECODER_LAYERS": found["decoder_layers"],
-      "DROPOUT_RATE": float(found["dropout"]),
-      "attention/Dropout.rate": float(found["attention_dropout"]),
-      "hidden/Dropout.rate": float(found["activation_dropout"]),
-      "PAD_ID": attributes.padding_id(config, default=_PADDING),
-      "Embed.multiply_by_sqrt_depth": found["scale_embedding"],
-      "Mlp.activation": attributes.activation(
-        self.kind, "activation_function", found["activation_function"]
-      ),
-    }
-    for side in marian.ATTENTIONS:
-      heads = found[f"{side}_attention_heads"]
-      attributes.check_multiple(self.kind, d_model, heads)
-      bindings[f"{side}/Attention.num_heads"] = heads
-      bindings[f"{side}/Attention.head_dim"] = d_model // heads
-    gin_files = [f"architectures/{self.kind}.gin"]
-    if head is None:
-      bindings["TiedLogits.use_bias"] = found[_BIAS]
-    else:
-      gin_files += ["parts/reading_decoder.gin", f"heads/{head}.gin"]
-      bindings["ReadingDecoder.start_id"] = self._start_id(config)
-    if head == "classes":
-      bindings["NUM_CLASSES"] = attributes.num_labels(config, default=3)
-    if head in ("classes", "number"):
-      bindings["head/Dropout.rate"] = float(found["classifier_dropout"])
-    return Architecture(tuple(gin_files), bindings)
+    files = [self.architecture_file]
+    if found["head"] is not None:
+      files += ["parts/reading_decoder.gin", f"heads/{found['head']}.gin"]
+    return files
+
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`."""
+    bound = super().bindings_of(found)
+    if found["head"] is not None:
+      bound["ReadingDecoder.start_id"] = found["start_id"]
+    if found["head"] == "classes":
+      bound["NUM_CLASSES"] = found["num_labels"]
+    return bound
+
+  def parts_of(self, model: nn.Module) -> Parts:
+    """See `Family`."""
+    side = "decoder" if model.offers.has_decoder else "reader"
+    return Parts(model, side, self.kind)
 
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
-    with attributes.counterpart(self.kind):
-      has_heads = not model.offers.has_decoder
-      encoder = model.encoder
-      decoder = model.reader if has_heads else model.decoder.stack
-      layer = decoder.layer
-      found = {
-        "model_type": self.kind,
-        "is_encoder_decoder": True,
-        "vocab_size": model.token_embedder.num_embeddings,
-        "max_position_embeddings": decoder.position_embedder.num_positions,
-        "d_model": model.token_embedder.features,
-        "activation_function": attributes.their_activation(
-          self.kind, layer.mlp.activation
-        ),
-        "scale_embedding": model.token_embedder.multiply_by_sqrt_depth,
-        "dropout": layer.dropout.rate,
-        "attention_dropout": layer.self_attention.dropout.rate,
-        "activation_dropout": layer.mlp.dropout.rate,
-        "pad_token_id": model.pad_id,
-        # Theirs is 2 where nothing is said; this forces no end.
-        "forced_eos_token_id": None,
-      }
-      for side, stack, attention in (
-        ("encoder", encoder, encoder.layer.attention),
-        ("decoder", decoder, layer.self_attention),
-      ):
-        found[f"{side}_layers"] = stack.num_layers
-        found[f"{side}_ffn_dim"] = stack.layer.mlp.d_ff
-        found[f"{side}_attention_heads"] = attention.num_heads
-      if not has_heads:
-        found["architectures"] = [self.classes + _GENERATION]
-        found[_BIAS] = model.decoder.head.use_bias
-        return found
+    found = super().config(model)
+    if not model.offers.has_decoder:
       return {**found, **self._described_head(model)}
+    return {**found, "architectures": [self.classes + _GENERATION]}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
-    found, head = self._read(config), self._head(config)
+    found = self.read(config)
+    head = found["head"]
     table = ("token_embedder/embedding",)
     links = [Link(_SHARED, table)]
     for side in marian.ATTENTIONS:
@@ -227,10 +187,10 @@ class Bart:
       theirs, ours = "classification_head", f"heads/{head}"
       links += links_lib.linear(f"{theirs}.dense", f"{ours}/pooler/dense")
       links += links_lib.linear(f"{theirs}.out_proj", f"{ours}/out")
-    elif found[_BIAS]:
-      links.append(Link(_BIAS, ("decoder/logits_bias",), OneRow()))
+    elif found[BIAS]:
+      links.append(Link(BIAS, ("decoder/logits_bias",), OneRow()))
     else:
-      links.append(Link(_BIAS, table, ZeroLogitsBias(), only_written=True))
+      links.append(Link(BIAS, table, ZeroLogitsBias(), only_written=True))
     return links
 
   def _head(self, config: Mapping[str, Any]) -> str | None:
@@ -277,31 +237,27 @@ class Bart:
       found["decoder_start_token_id"] = _END if start is None else start
     return found
 
-  def _read(self, config: Mapping[str, Any]) -> dict[str, Any]:
-    return attributes.Attributes(
-      defaults=_DEFAULTS,
-      allowed={
-        "add_final_layer_norm": (self.norms == "pre",),
-        "do_blenderbot_90_layernorm": (False,),
-        "encoder_layerdrop": (0.0,),
-        "decoder_layerdrop": (0.0,),
-        "extra_pos_embeddings": (_OFFSET,),
-        "is_encoder_decoder": (True,),
-        "normalize_before": (self.norms == "pre",),
-        "normalize_embedding": (True,),
-        "static_position_embeddings": (False,),
-        "tie_word_embeddings": (True,),
-      },
-      without_effect="add_bias_logits classif_dropout init_std".split(),
-      renamed={
-        "hidden_size": "d_model",
-        "num_attention_heads": "encoder_attention_heads",
-        "num_hidden_layers": "encoder_layers",
-      },
-    ).read(config)
+
+def _family(kind: str, classes: str, norms: str, start_id: int | None) -> Bart:
+  return Bart(
+    kind=kind,
+    attributes=_attributes(norms),
+    prefix="model.",
+    ignored=(r"(model\.)?(en|de)coder\.version",),
+    architecture_file=f"architectures/{kind}.gin",
+    layers=("encoder_layers", "decoder_layers"),
+    written={
+      "is_encoder_decoder": True,
+      # Theirs is 2 where nothing is said; this forces no end.
+      "forced_eos_token_id": None,
+    },
+    classes=classes,
+    norms=norms,
+    start_id=start_id,
+  )
 
 
 FAMILIES = (
-  Bart(kind="bart", classes="Bart", norms="post", start_id=_END),
-  Bart(kind="mbart", classes="MBart", norms="pre", start_id=None),
+  _family("bart", "Bart", "post", _END),
+  _family("mbart", "MBart", "pre", None),
 )

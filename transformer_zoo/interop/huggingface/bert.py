@@ -9,9 +9,8 @@ zero in what fairseq trained, and DistilBERT has neither token types nor a
 pooler. Source: `models/bert`, `roberta` and `distilbert` of `transformers`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import dataclasses
-import re
 from typing import Any
 
 from flax import linen as nn
@@ -19,76 +18,19 @@ from flax import linen as nn
 from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface.attributes import Attribute
 from transformer_zoo.interop.huggingface.attributes import Attributes
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.family import Reference
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import ZeroRow
 
 # What settles a configuration; their classes have no such attributes.
 _ZERO_TYPES, HAS_POOLER = "zero_token_types", "has_pooler"
-DEFAULTS = {
-  "vocab_size": 30522,
-  "hidden_size": 768,
-  "num_hidden_layers": 12,
-  "num_attention_heads": 12,
-  "intermediate_size": 3072,
-  "hidden_act": "gelu",
-  "hidden_dropout_prob": 0.1,
-  "attention_probs_dropout_prob": 0.1,
-  "max_position_embeddings": 512,
-  "tie_word_embeddings": True,
-  HAS_POOLER: None,
-}
-_ALLOWED = {
-  "is_decoder": (False,),
-  "is_encoder_decoder": (False,),
-  "position_embedding_type": ("absolute",),
-}
-_OF_BERT = Attributes(
-  defaults={
-    **DEFAULTS,
-    "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12,
-    "classifier_dropout": None,  # hidden_dropout_prob
-    _ZERO_TYPES: False,
-  },
-  allowed=_ALLOWED,
-  optional={"classifier_dropout": float, HAS_POOLER: bool},
-  # The poolers of the multilingual models of 2018 are as all others.
-  without_effect=(
-    "directionality language name pooler_fc_size pooler_num_attention_heads "
-    "pooler_num_fc_layers pooler_size_per_head pooler_type "
-    "sbert_ce_default_activation_function sentence_transformers"
-  ).split(),
-)
-# DistilBERT's attribute -> BERT's.
-_RENAMED = {
-  "dim": "hidden_size",
-  "n_layers": "num_hidden_layers",
-  "n_heads": "num_attention_heads",
-  "hidden_dim": "intermediate_size",
-  "activation": "hidden_act",
-  "dropout": "hidden_dropout_prob",
-  "attention_dropout": "attention_probs_dropout_prob",
-}
-_OF_DISTILBERT = Attributes(
-  defaults={
-    **DEFAULTS,
-    "num_hidden_layers": 6,
-    "qa_dropout": 0.1,
-    "seq_classif_dropout": 0.2,
-  },
-  allowed=_ALLOWED,
-  optional={HAS_POOLER: bool},
-  # Sinusoids are only what the table of positions begins with; `tie_weights_`
-  # ties what is tied anyway.
-  without_effect=("sinusoidal_pos_embds", "tie_weights_"),
-  renamed=_RENAMED,
-)
-# DistilBERT's, which is no attribute.
-_EPSILON = 1e-12
+_TYPES = "type_vocab_size"
 # The output layers that are not called `classifier`.
 _OUTPUTS = {"next_sentence": "cls.seq_relationship", "spans": "qa_outputs"}
 
@@ -103,9 +45,15 @@ HEADS = {
   "ForQuestionAnswering": ("spans",),
   "ForMultipleChoice": ("choice",),
 }
+# Of the families that were trained on no pairs of sentences.
+WITHOUT_PAIRS = tuple(
+  suffix
+  for suffix in HEADS
+  if suffix not in ("ForPreTraining", "ForNextSentencePrediction")
+)
 _NUMBER = ("number",)
-_OF_TEXTS = ("classes", "number", "choice")
-READ_POOLED = ("next_sentence", "sentence_order", *_OF_TEXTS)
+OF_TEXTS = ("classes", "number", "choice")
+READ_POOLED = ("next_sentence", "sentence_order", *OF_TEXTS)
 _WITH_LABELS = ("classes", "tags")
 # Heads -> their gin files, where these are not one named after each.
 _GIN_FILES = {
@@ -116,46 +64,224 @@ _GIN_FILES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Bert:
+def learned_positions(
+  *, after_padding: bool = False
+) -> Callable[[Mapping[str, Any]], dict[str, int]]:
+  """`Attribute.bound` of the rows of a table of positions.
+
+  Args:
+    after_padding: Whether positions are counted from the id after padding's, as
+      fairseq does.
+  """
+
+  def bound(found):
+    rows = found["max_position_embeddings"]
+    offset = found["pad_token_id"] + 1 if after_padding else 0
+    if rows <= offset:
+      raise UserError(
+        f"config.json of a {found['model_type']} model has "
+        f"max_position_embeddings={rows}, of which the first {offset} are "
+        f"before pad_token_id + 1; it takes at least {offset + 1}"
+      )
+    return {"MAX_POSITIONS": rows - offset, "LearnedPositions.offset": offset}
+
+  return bound
+
+
+def dropout_of_heads(
+  name: str, default: float | None, heads: Collection[str], **options: Any
+) -> Attribute:
+  """The row of the dropout before the output of some heads.
+
+  Args:
+    name: The name of the attribute.
+    default: The rate of a config.json without it; None for that of the layers.
+    heads: Our names of the heads.
+    **options: See `Attribute`.
+  """
+
+  def bound(found):
+    first = (*found["heads"], None)[0]
+    return dropout_of_head(first, found[name]) if first in heads else {}
+
+  def of(parts):
+    found = [p.dropout.rate for n, p in parts.heads.items() if n in heads]
+    return found[0] if found else UNSAID
+
+  if default is None:
+    options["kind"] = float
+    options["absent"] = lambda found: found["hidden_dropout_prob"]
+  return Attribute(name, default, bound, of, **options)
+
+
+def dropout_of_head(head: str, rate: float) -> dict[str, Any]:
+  """The bindings of the dropout before the output of a head."""
+  part = "ClassLogits" if head in READ_POOLED else "TokenClassLogits"
+  return {
+    f"{part}.dropout": Reference("@head/Dropout()"),
+    "head/Dropout.rate": rate,
+  }
+
+
+def _num_classes(found: Mapping[str, Any]) -> dict[str, int]:
+  has_labels = found["heads"][:1] in [(name,) for name in _WITH_LABELS]
+  return {"NUM_CLASSES": found["num_labels"]} if has_labels else {}
+
+
+def _num_labels(parts: Parts) -> Any:
+  for name, part in parts.heads.items():
+    if name in (*_WITH_LABELS, *_NUMBER):
+      return part.num_classes
+  return UNSAID
+
+
+def _softmax(found: Mapping[str, Any]) -> dict[str, Any]:
+  if found["heads"][:1] != ("tokens",) or found["tie_word_embeddings"]:
+    return {}
+  return {
+    "TransformedLogits.softmax": Reference("@LinearLogits()"),
+    "LinearLogits.logits_dense": Reference("@logits/Linear()"),
+    "logits/Linear.kernel_axes": ("embed", "vocab"),
+  }
+
+
+def _is_tied(parts: Parts) -> bool:
+  return (
+    "tokens" not in parts.heads
+    or type(parts.heads["tokens"].softmax).__name__ == "TiedLogits"
+  )
+
+
+def _pooler(found: Mapping[str, Any]) -> dict[str, Any]:
+  if found["heads"]:
+    return {}
+  has_pooler = found[HAS_POOLER] is not False
+  return {"EncoderOnly.pooler": Reference("@Pooler()") if has_pooler else None}
+
+
+def _has_pooler(parts: Parts) -> Any:
+  return UNSAID if parts.heads else parts.model.pooler is not None
+
+
+def _types(found: Mapping[str, Any]) -> dict[str, Any]:
+  if found[_ZERO_TYPES]:
+    return {"EncoderOnly.token_type_embedder": None}
+  return {
+    "EncoderOnly.token_type_embedder": Reference("@TokenTypeEmbed()"),
+    "TokenTypeEmbed.num_types": found[_TYPES],
+  }
+
+
+def _num_types(parts: Parts) -> int:
+  types = parts.model.token_type_embedder
+  return 1 if types is None else types.num_types
+
+
+# What all encoders have in common.
+COMMON = Attributes(
+  (
+    Attribute("vocab_size", 30522, "VOCAB_SIZE"),
+    Attribute("hidden_size", 768, "EMBED_DIM"),
+    Attribute("num_hidden_layers", 12, "NUM_ENCODER_LAYERS"),
+    attributes.heads("num_attention_heads", 12, "hidden_size"),
+    Attribute("intermediate_size", 3072, "MLP_DIM"),
+    Attribute("hidden_act", "gelu", "Mlp.activation"),
+    Attribute("hidden_dropout_prob", 0.1, "DROPOUT_RATE"),
+    Attribute("attention_probs_dropout_prob", 0.1, "attention/Dropout.rate"),
+    Attribute("tie_word_embeddings", True, _softmax, _is_tied),
+    Attribute(
+      "num_labels", 2, _num_classes, _num_labels, read=attributes.num_labels
+    ),
+    attributes.padding("EncoderOnly.pad_id", 0),
+  ),
+  allowed={
+    "is_decoder": (False,),
+    "is_encoder_decoder": (False,),
+  },
+)
+EPSILON = Attribute("layer_norm_eps", 1e-12, "LayerNorm.epsilon")
+WITH_POSITIONS = COMMON.changed(
+  Attribute(
+    "max_position_embeddings",
+    512,
+    learned_positions(),
+    lambda parts: parts.positions.num_positions + parts.positions.offset,
+  ),
+  Attribute(HAS_POOLER, None, _pooler, _has_pooler, kind=bool),
+)
+WITH_TYPES = WITH_POSITIONS.changed(
+  EPSILON,
+  Attribute(_TYPES, 2, _types, _num_types),
+  Attribute(
+    _ZERO_TYPES,
+    False,
+    of=lambda parts: parts.model.token_type_embedder is None or UNSAID,
+  ),
+  dropout_of_heads("classifier_dropout", None, (*OF_TEXTS, "tags")),
+  allowed={"position_embedding_type": ("absolute",)},
+)
+_OF_BERT = WITH_TYPES.changed(
+  # The poolers of the multilingual models of 2018 are as all others.
+  without_effect=(
+    "directionality language name pooler_fc_size pooler_num_attention_heads "
+    "pooler_num_fc_layers pooler_size_per_head pooler_type "
+    "sbert_ce_default_activation_function sentence_transformers"
+  ).split(),
+)
+_OF_DISTILBERT = WITH_POSITIONS.changed(
+  Attribute(HAS_POOLER, None, kind=bool),
+  dropout_of_heads("seq_classif_dropout", 0.2, OF_TEXTS),
+  dropout_of_heads("qa_dropout", 0.1, ("spans",)),
+  written={
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+  },
+  spellings={
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_hidden_layers",
+    "num_attention_heads": "num_attention_heads",
+  },
+  allowed={"position_embedding_type": ("absolute",)},
+  # Sinusoids are only what the table of positions begins with; `tie_weights_`
+  # ties what is tied anyway.
+  without_effect=("sinusoidal_pos_embds", "tie_weights_"),
+  num_hidden_layers=6,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bert(Family):
   """See `Family`.
 
   Attributes:
-    kind: The `model_type`.
     classes: The beginning of the names of their classes.
     suffixes: The ends of the names of their classes.
     heads: The heads of each of these ends, by our names.
-    attributes: The attributes of a config.json.
-    prefix: See `Family`.
     pooler: The name of the model's pooler after the prefix.
-    layers: The name of their list of layers.
+    layer_list: The name of their list of layers.
     layer: The name of each part of a layer, by ours.
     tokens: The names of the parts of the head of masked tokens: `dense`,
       `norm`, `softmax`, and `bias`, a second name of the softmax's bias.
     outputs: The name of the output layer of each head, by ours.
     own_poolers: The name of the pooler of each head that has one of its own.
-    dropouts: The attribute of each head's dropout.
-    architecture_file: The gin file of the architecture.
-    pad_id: The `pad_token_id` of a config.json without one.
-    has_types: Whether tokens have types.
     has_pooler: Whether the bare class has a pooler.
     tokens_activation: The activation of the head of masked tokens; None for
       that of the layers.
-    positions_after_padding: Whether positions are counted from the id after
-      padding's, as fairseq does.
   """
 
-  kind: str
   classes: str
-  attributes: Attributes
-  prefix: str
   tokens: Mapping[str, str]
   suffixes: Collection[str] = tuple(HEADS)
   heads: Mapping[str, tuple[str, ...]] = dataclasses.field(
     default_factory=lambda: HEADS
   )
   pooler: str = "pooler.dense"
-  layers: str = "encoder.layer"
+  layer_list: str = "encoder.layer"
   layer: Mapping[str, str] = dataclasses.field(
     default_factory=lambda: {
       "attention/query": "attention.self.query",
@@ -170,28 +296,12 @@ class Bert:
   )
   outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
   own_poolers: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  dropouts: Mapping[str, str] = dataclasses.field(
-    default_factory=lambda: dict.fromkeys(
-      (*_OF_TEXTS, "tags"), "classifier_dropout"
-    )
-  )
   architecture_file: str = "architectures/bert.gin"
-  pad_id: int = 0
-  has_types: bool = True
+  side: str = "encoder"
+  # Buffers of old versions.
+  ignored: Sequence[str] = (r"(\w+\.)?embeddings\.(position|token_type)_ids",)
   has_pooler: bool = True
   tokens_activation: str | None = None
-  positions_after_padding: bool = False
-
-  @property
-  def model_types(self) -> Sequence[str]:
-    """See `Family`."""
-    return (self.kind,)
-
-  @property
-  def ignored(self) -> Sequence[str]:
-    """See `Family`: buffers of old versions."""
-    prefix = re.escape(self.prefix)
-    return (rf"({prefix})?embeddings\.(position|token_type)_ids",)
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
     """See `Family`."""
@@ -221,93 +331,43 @@ class Bert:
     found["architectures"] = [self.classes + self._stored_class(found, stored)]
     return found
 
-  def num_layers(self, config: Mapping[str, Any]) -> int:
-    """See `Family`."""
-    return self.attributes.read(config)["num_hidden_layers"]
+  def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`; `heads` are our names of the heads of the class."""
+    return {**super().read(config), "heads": self._heads(config)}
 
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
+  def gin_files(self, found: Mapping[str, Any]) -> Sequence[str]:
     """See `Family`."""
-    found, heads = self.attributes.read(config), self._heads(config)
-    width, number = found["hidden_size"], found["num_attention_heads"]
-    attributes.check_multiple(self.kind, width, number)
-    padding = attributes.padding_id(config, default=self.pad_id)
-    activation = attributes.activation(
-      self.kind, self._spelled("hidden_act"), found["hidden_act"]
-    )
-    bindings = {
-      "VOCAB_SIZE": found["vocab_size"],
-      "EMBED_DIM": width,
-      "MLP_DIM": found["intermediate_size"],
-      "NUM_HEADS": number,
-      "HEAD_DIM": width // number,
-      "NUM_ENCODER_LAYERS": found["num_hidden_layers"],
-      "DROPOUT_RATE": float(found["hidden_dropout_prob"]),
-      "attention/Dropout.rate": float(found["attention_probs_dropout_prob"]),
-      "EncoderOnly.pad_id": padding,
-      "LayerNorm.epsilon": found.get("layer_norm_eps", _EPSILON),
-      "Mlp.activation": activation,
-      **self._positions(found["max_position_embeddings"], padding),
-    }
-    if self.has_types and found[_ZERO_TYPES]:
-      bindings["EncoderOnly.token_type_embedder"] = None
-    elif self.has_types:
-      types = Reference("@TokenTypeEmbed()")
-      bindings["EncoderOnly.token_type_embedder"] = types
-      bindings["TokenTypeEmbed.num_types"] = found["type_vocab_size"]
-    if not heads and self.has_pooler:
-      has_pooler = self._reads_pooler(found, heads)
-      pooler = Reference("@Pooler()") if has_pooler else None
-      bindings["EncoderOnly.pooler"] = pooler
-    gin_files = _GIN_FILES.get(heads, [f"heads/{name}.gin" for name in heads])
-    return Architecture(
-      (self.architecture_file, *gin_files),
-      bindings | self._bindings_of_heads(config, found, heads, activation),
-    )
+    heads = found["heads"]
+    files = _GIN_FILES.get(heads, [f"heads/{name}.gin" for name in heads])
+    return (self.architecture_file, *files)
+
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`."""
+    bound, heads = super().bindings_of(found), found["heads"]
+    if not heads:
+      return bound | {"Heads.parts": {}}
+    if heads == ("next_sentence",):
+      of_two = Reference("@next_sentence/ClassLogits()")
+      bound["Heads.parts"] = {"next_sentence": of_two}
+      bound["ClassLogits.num_classes"] = 2
+      bound["ClassLogits.dropout"] = Reference("@none/Dropout()")
+    if heads == ("spans",) and "head/Dropout.rate" not in bound:
+      bound |= dropout_of_head("spans", 0.0)
+    if heads[0] == "tokens":
+      act = self.tokens_activation or bound.get("Mlp.activation")
+      bound.setdefault("TransformedLogits.activation", act)
+    return bound
 
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
     with attributes.counterpart(self.kind):
-      parts = model.heads.parts
-      heads = tuple(parts)
-      stack, types = model.encoder, model.token_type_embedder
-      layer, positions = stack.layer, stack.position_embedder
-      found = {
-        "vocab_size": model.token_embedder.num_embeddings,
-        "hidden_size": model.token_embedder.features,
-        "num_hidden_layers": stack.num_layers,
-        "num_attention_heads": layer.attention.num_heads,
-        "intermediate_size": layer.mlp.d_ff,
-        "hidden_act": attributes.their_activation(
-          self.kind, layer.mlp.activation
-        ),
-        "hidden_dropout_prob": layer.dropout.rate,
-        "attention_probs_dropout_prob": layer.attention.dropout.rate,
-        "max_position_embeddings": positions.num_positions + positions.offset,
-        "tie_word_embeddings": "tokens" not in parts
-        or type(parts["tokens"].softmax).__name__ == "TiedLogits",
-      }
-      if self.has_types:
-        found["layer_norm_eps"] = layer.norm.epsilon
-        found["type_vocab_size"] = 1 if types is None else types.num_types
-      if self.has_types and types is None:
-        found[_ZERO_TYPES] = True
-      if self.has_pooler and not heads:
-        found[HAS_POOLER] = model.pooler is not None
-      for name, part in parts.items():
-        if name in (*_WITH_LABELS, *_NUMBER):
-          found["num_labels"] = part.num_classes
-        if name in self.dropouts:
-          found[self.dropouts[name]] = part.dropout.rate
-    return {
-      "architectures": [self.classes + self._class_of(heads)],
-      "model_type": self.kind,
-      "pad_token_id": model.pad_id,
-      **{self._spelled(name): value for name, value in found.items()},
-    }
+      end = self._class_of(tuple(model.heads.parts))
+    return {**super().config(model), "architectures": [self.classes + end]}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
-    found, heads = self.attributes.read(config), self._heads(config)
+    found = self.read(config)
+    heads = found["heads"]
     words, types = "token_embedder/embedding", self._table("token_type")
     links = [
       Link(self._table("word"), (words,)),
@@ -318,15 +378,14 @@ class Bert:
         f"{self.prefix}embeddings.LayerNorm", "encoder/input_norm"
       ),
     ]
-    if self.has_types and found[_ZERO_TYPES]:
+    if found.get(_ZERO_TYPES):
       links.append(Link(types, (words,), ZeroRow(), only_written=True))
-    elif self.has_types:
+    elif _TYPES in found:
       links.append(Link(types, ("token_type_embedder/embedding",)))
     for index, layer in enumerate(self._layers(found)):
-      for part, name in self.layer.items():
-        kind = links_lib.layer_norm if "norm" in part else links_lib.linear
-        theirs = f"{self.prefix}{layer}.{name}"
-        links += kind(theirs, f"encoder/layers_{index}/{part}")
+      links += links_lib.of_table(
+        self.layer, f"{self.prefix}{layer}.", f"encoder/layers_{index}/"
+      )
     pooler = f"{self.prefix}{self.pooler}"
     own = {self.own_poolers.get(name) for name in heads}
     if pooler not in own and (
@@ -338,28 +397,13 @@ class Bert:
 
   def _layers(self, found) -> list[str]:
     """Their names of the layers that have parameters, after the prefix."""
-    return [f"{self.layers}.{i}" for i in range(found["num_hidden_layers"])]
+    return [f"{self.layer_list}.{i}" for i in range(found["num_hidden_layers"])]
 
   def _table(self, name: str) -> str:
     return f"{self.prefix}embeddings.{name}_embeddings.weight"
 
-  def _spelled(self, name: str) -> str:
-    """Their name of an attribute of BERT's."""
-    renamed = self.attributes.renamed.items()
-    return next((theirs for theirs, ours in renamed if ours == name), name)
-
   def _may_lack_types(self, config: Mapping[str, Any]) -> bool:
-    return self.has_types and config.get("type_vocab_size") == 1
-
-  def _positions(self, rows: int, padding: int) -> dict[str, int]:
-    offset = padding + 1 if self.positions_after_padding else 0
-    if rows <= offset:
-      raise UserError(
-        f"config.json of a {self.kind} model has max_position_embeddings="
-        f"{rows}, of which the first {offset} are before pad_token_id + 1; it "
-        f"takes at least {offset + 1}"
-      )
-    return {"MAX_POSITIONS": rows - offset, "LearnedPositions.offset": offset}
+    return _TYPES in self.attributes and config.get(_TYPES) == 1
 
   def _reads_pooler(self, found, heads) -> bool:
     """Whether the model's pooler is used, a bare model's always."""
@@ -426,37 +470,6 @@ class Bert:
       f"{self.kind} models have no class with the heads {', '.join(heads)}"
     )
 
-  def _bindings_of_heads(
-    self, config, found, heads, activation
-  ) -> dict[str, Any]:
-    if not heads:
-      return {"Heads.parts": {}}
-    first, bindings = heads[0], {}
-    if heads == ("next_sentence",):
-      of_two = Reference("@next_sentence/ClassLogits()")
-      bindings["Heads.parts"] = {first: of_two}
-      bindings["ClassLogits.num_classes"] = 2
-      bindings["ClassLogits.dropout"] = Reference("@none/Dropout()")
-    if first in _WITH_LABELS:
-      bindings["NUM_CLASSES"] = attributes.num_labels(config)
-    if first in self.dropouts or heads == ("spans",):
-      name = self.dropouts.get(first)
-      rate = 0.0 if name is None else found[name]
-      if rate is None:
-        rate = found["hidden_dropout_prob"]
-      part = "ClassLogits" if first in READ_POOLED else "TokenClassLogits"
-      bindings[f"{part}.dropout"] = Reference("@head/Dropout()")
-      bindings["head/Dropout.rate"] = float(rate)
-    if first == "tokens":
-      if not found["tie_word_embeddings"]:
-        bindings["TransformedLogits.softmax"] = Reference("@LinearLogits()")
-        bindings["LinearLogits.logits_dense"] = Reference("@logits/Linear()")
-        bindings["logits/Linear.kernel_axes"] = ("embed", "vocab")
-      bindings["TransformedLogits.activation"] = (
-        self.tokens_activation or activation
-      )
-    return bindings
-
   def _links_of_heads(
     self, heads: Sequence[str], *, tied: bool
   ) -> Iterator[Link]:
@@ -486,13 +499,17 @@ class Bert:
 
 
 def _roberta(kind: str, classes: str, vocab_size: int) -> Bert:
-  without = ("ForPreTraining", "ForNextSentencePrediction")
   return Bert(
     kind=kind,
     classes=classes,
-    suffixes=[suffix for suffix in HEADS if suffix not in without],
-    attributes=dataclasses.replace(
-      _OF_BERT, defaults={**_OF_BERT.defaults, "vocab_size": vocab_size}
+    suffixes=WITHOUT_PAIRS,
+    attributes=_OF_BERT.changed(
+      dataclasses.replace(
+        _OF_BERT["max_position_embeddings"],
+        bound=learned_positions(after_padding=True),
+      ),
+      vocab_size=vocab_size,
+      pad_token_id=1,
     ),
     prefix="roberta.",
     tokens={
@@ -509,9 +526,7 @@ def _roberta(kind: str, classes: str, vocab_size: int) -> Bert:
       "choice": "roberta.pooler.dense",
     },
     architecture_file="architectures/roberta.gin",
-    pad_id=1,
     tokens_activation="gelu_exact",
-    positions_after_padding=True,
   )
 
 
@@ -533,14 +548,10 @@ FAMILIES = (
   Bert(
     kind="distilbert",
     classes="DistilBert",
-    suffixes=[
-      suffix
-      for suffix in HEADS
-      if suffix not in ("ForPreTraining", "ForNextSentencePrediction")
-    ],
+    suffixes=WITHOUT_PAIRS,
     attributes=_OF_DISTILBERT,
     prefix="distilbert.",
-    layers="transformer.layer",
+    layer_list="transformer.layer",
     layer={
       "attention/query": "attention.q_lin",
       "attention/key": "attention.k_lin",
@@ -556,13 +567,10 @@ FAMILIES = (
       "norm": "vocab_layer_norm",
       "softmax": "vocab_projector",
     },
-    own_poolers=dict.fromkeys(_OF_TEXTS, "pre_classifier"),
-    dropouts={
-      **dict.fromkeys(_OF_TEXTS, "seq_classif_dropout"),
-      "spans": "qa_dropout",
-    },
+    own_poolers=dict.fromkeys(OF_TEXTS, "pre_classifier"),
     architecture_file="architectures/distilbert.gin",
-    has_types=False,
+    # Theirs is no attribute.
+    bindings={"LayerNorm.epsilon": 1e-12},
     has_pooler=False,
   ),
 )

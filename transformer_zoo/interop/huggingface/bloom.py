@@ -8,27 +8,51 @@ the softmax does not see. Source: `models/bloom` of `transformers`.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flax import linen as nn
-
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import gpt
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.attributes import Attributes
+from transformer_zoo.interop.huggingface.family import LanguageModel
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 
-_KIND = "bloom"
-_ATTRIBUTES = attributes.Attributes(
-  defaults={
-    "vocab_size": 250880,
-    "hidden_size": 64,
-    "n_layer": 2,
-    "n_head": 8,
-    "layer_norm_epsilon": 1e-5,
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-    "tie_word_embeddings": True,
-  },
+
+def _widths(found: Mapping[str, Any]) -> dict[str, int]:
+  width = found["hidden_size"]
+  return {"EMBED_DIM": width, "MLP_DIM": 4 * width}
+
+
+def _width(parts: Parts) -> int:
+  width = parts.tokens.features
+  if parts.mlp.d_ff != 4 * width:
+    raise UserError(
+      f"{parts.kind} models have feed-forward networks of four times "
+      f"hidden_size, {4 * width} and not {parts.mlp.d_ff}; set MLP_DIM to it"
+    )
+  return width
+
+
+_ATTRIBUTES = Attributes(
+  (
+    Attribute("vocab_size", 250880, "VOCAB_SIZE"),
+    attributes.heads(
+      "n_head",
+      8,
+      "hidden_size",
+      of=attributes.dividing("hidden_size"),
+      spellings=("num_attention_heads",),
+    ),
+    Attribute("hidden_size", 64, _widths, _width, spellings=("n_embed",)),
+    Attribute(
+      "n_layer", 2, "NUM_DECODER_LAYERS", spellings=("num_hidden_layers",)
+    ),
+    Attribute("layer_norm_epsilon", 1e-5, "LayerNorm.epsilon"),
+    Attribute("hidden_dropout", 0.0, "DROPOUT_RATE"),
+    Attribute("attention_dropout", 0.0, "attention/Dropout.rate"),
+    Attribute("tie_word_embeddings", True, of=attributes.tied),
+    attributes.padding("DecoderOnly.pad_id"),
+  ),
   allowed={
     "is_encoder_decoder": (False,),
     "apply_residual_connection_post_layernorm": (False,),
@@ -42,117 +66,44 @@ _ATTRIBUTES = attributes.Attributes(
     "offset_alibi pretraining_tp seq_length skip_bias_add skip_bias_add_qkv "
     "unk_token_id"
   ).split(),
-  renamed={
-    "n_embed": "hidden_size",
-    "num_hidden_layers": "n_layer",
-    "num_attention_heads": "n_head",
-  },
 )
 
 
-class Bloom:
-  """See `Family`."""
+class _Bloom(LanguageModel):
+  """See `LanguageModel`."""
 
-  model_types = (_KIND,)
-  ignored = ()
-  prefix = "transformer."
-  settle = staticmethod(gpt.settle_tie)
-
-  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
-    """See `Family`."""
-    return gpt.aliases_of_head(config, "transformer.word_embeddings.weight")
-
-  def num_layers(self, config: Mapping[str, Any]) -> int:
-    """See `Family`."""
-    return _ATTRIBUTES.read(config)["n_layer"]
-
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
-    """See `Family`."""
-    found = _ATTRIBUTES.read(config)
-    width, heads = found["hidden_size"], found["n_head"]
-    attributes.check_multiple(_KIND, width, heads)
-    return Architecture(
-      gpt.gin_files("bloom", found),
-      {
-        "VOCAB_SIZE": found["vocab_size"],
-        "EMBED_DIM": width,
-        "MLP_DIM": 4 * width,
-        "NUM_HEADS": heads,
-        "HEAD_DIM": width // heads,
-        "NUM_DECODER_LAYERS": found["n_layer"],
-        "DROPOUT_RATE": found["hidden_dropout"],
-        "embedding/Dropout.rate": 0.0,
-        "attention/Dropout.rate": found["attention_dropout"],
-        "DecoderOnly.pad_id": attributes.padding_id(config),
-        "LayerNorm.epsilon": found["layer_norm_epsilon"],
-      },
-    )
-
-  @attributes.counterpart(_KIND)
-  def config(self, model: nn.Module) -> dict[str, Any]:
-    """See `Family`."""
-    stack = model.decoder.stack
-    layer, attention = stack.layer, stack.layer.self_attention
-    width = model.token_embedder.features
-    if attention.head_dim * attention.num_heads != width:
-      raise UserError(
-        f"{_KIND} models have heads that divide hidden_size; set HEAD_DIM to "
-        "EMBED_DIM / NUM_HEADS"
+  def joined(self, found, theirs, ours) -> Iterator[Link]:
+    """See `LanguageModel`."""
+    parts = [f"{ours}self_attention/{p}" for p in ("query", "key", "value")]
+    for word, leaf in {"weight": "kernel", "bias": "bias"}.items():
+      yield Link(
+        f"{theirs}self_attention.query_key_value.{word}",
+        tuple(f"{part}/{leaf}" for part in parts),
+        links_lib.HeadByHead(found["n_head"], len(parts)),
       )
-    if layer.mlp.d_ff != 4 * width:
-      raise UserError(
-        f"{_KIND} models have feed-forward networks of four times hidden_size, "
-        f"{4 * width} and not {layer.mlp.d_ff}; set MLP_DIM to it"
-      )
-    return {
-      "architectures": ["BloomForCausalLM"],
-      "model_type": _KIND,
-      "vocab_size": model.token_embedder.num_embeddings,
-      "hidden_size": width,
-      "n_layer": stack.num_layers,
-      "n_head": attention.num_heads,
-      "layer_norm_epsilon": layer.norm.epsilon,
-      "hidden_dropout": layer.dropout.rate,
-      "attention_dropout": attention.dropout.rate,
-      "tie_word_embeddings": type(model.decoder.head).__name__ == "TiedLogits",
-      "pad_token_id": model.pad_id,
-    }
-
-  def links(self, config: Mapping[str, Any]) -> list[Link]:
-    """See `Family`."""
-    found = _ATTRIBUTES.read(config)
-    body = "transformer"
-    links = [
-      Link(f"{body}.word_embeddings.weight", ("token_embedder/embedding",)),
-      *links_lib.layer_norm(
-        f"{body}.word_embeddings_layernorm", "decoder/input_norm"
-      ),
-      *links_lib.layer_norm(f"{body}.ln_f", "decoder/decoder_norm"),
-    ]
-    for layer in range(found["n_layer"]):
-      links += _block(layer, found["n_head"])
-    return [*links, *gpt.head(found)]
 
 
-def _block(layer: int, num_heads: int) -> Iterator[Link]:
-  theirs, ours = f"transformer.h.{layer}", f"decoder/layers_{layer}"
-  for norm, name in {
-    "input_layernorm": "self_attention",
-    "post_attention_layernorm": "mlp",
-  }.items():
-    yield from links_lib.layer_norm(
-      f"{theirs}.{norm}", f"{ours}/pre_{name}_layer_norm"
-    )
-  parts = [f"{ours}/self_attention/{p}" for p in ("query", "key", "value")]
-  for word, leaf in {"weight": "kernel", "bias": "bias"}.items():
-    yield Link(
-      f"{theirs}.self_attention.query_key_value.{word}",
-      tuple(f"{part}/{leaf}" for part in parts),
-      links_lib.HeadByHead(num_heads, len(parts)),
-    )
-  for name, part in {
-    "self_attention.dense": "self_attention/out",
-    "mlp.dense_h_to_4h": "mlp/wi",
-    "mlp.dense_4h_to_h": "mlp/wo",
-  }.items():
-    yield from links_lib.linear(f"{theirs}.{name}", f"{ours}/{part}")
+FAMILIES = (
+  _Bloom(
+    kind="bloom",
+    attributes=_ATTRIBUTES,
+    prefix="transformer.",
+    architecture_file="architectures/bloom.gin",
+    layers=("n_layer",),
+    layer_list="transformer.h",
+    layer={
+      "pre_self_attention_layer_norm": "input_layernorm",
+      "pre_mlp_layer_norm": "post_attention_layernorm",
+      "self_attention/out": "self_attention.dense",
+      "mlp/wi": "mlp.dense_h_to_4h",
+      "mlp/wo": "mlp.dense_4h_to_h",
+    },
+    bindings={"embedding/Dropout.rate": 0.0},
+    written={"architectures": ["BloomForCausalLM"]},
+    outside={
+      "token_embedder/embedding": "transformer.word_embeddings",
+      "decoder/input_norm": "transformer.word_embeddings_layernorm",
+      "decoder/decoder_norm": "transformer.ln_f",
+    },
+  ),
+)

@@ -17,9 +17,10 @@ from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
-from transformer_zoo.interop.huggingface.attributes import Attributes
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.attributes import UNSAID
 from transformer_zoo.interop.huggingface.family import Reference
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 
@@ -36,67 +37,212 @@ _NOT_LEGACY = {
   "norm": "lm_predictions.lm_head.LayerNorm",
   "softmax": "lm_predictions.lm_head",
 }
-_DEFAULTS = {
-  "vocab_size": 50265,
-  "hidden_size": 768,
-  "num_hidden_layers": 12,
-  "num_attention_heads": 12,
-  "intermediate_size": 3072,
-  "hidden_act": "gelu",
-  "hidden_dropout_prob": 0.1,
-  "attention_probs_dropout_prob": 0.1,
-  "max_position_embeddings": 512,
-  "layer_norm_eps": 1e-7,
-  "relative_attention": False,
-  "max_relative_positions": None,
-  "position_biased_input": True,
-  "pos_att_type": None,
-  "pooler_hidden_act": "gelu",
-  "cls_dropout": None,
-  "legacy": True,
-  "tie_word_embeddings": True,
-}
-_OPTIONAL = {
-  "max_relative_positions": int,
-  "pos_att_type": list,
-  "cls_dropout": float,
-}
-_ALLOWED = {
-  "is_decoder": (False,),
-  "is_encoder_decoder": (False,),
-  "pooler_dropout": (0, None),
-  "talking_head": (False,),
-  "type_vocab_size": (0,),
-}
-_OF_V1 = Attributes(
-  defaults=_DEFAULTS,
-  optional=_OPTIONAL,
-  allowed=_ALLOWED,
-  without_effect=("padding_idx", bert.HAS_POOLER),
-)
-_OF_V2 = Attributes(
-  defaults={
-    **_DEFAULTS,
-    "vocab_size": 128100,
-    "hidden_size": 1536,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 24,
-    "intermediate_size": 6144,
-    "position_buckets": None,
-    "norm_rel_ebd": "none",
-    "share_att_key": False,
-    "conv_kernel_size": 0,
-    "conv_act": "tanh",
-  },
-  optional={**_OPTIONAL, "position_buckets": int},
-  may_be_zero=("conv_kernel_size",),
-  allowed={**_ALLOWED, "conv_groups": (1,)},
-  without_effect=("padding_idx", bert.HAS_POOLER),
-)
 # As a config.json says that there is none.
 _NONE_IF_NEGATIVE = ("max_relative_positions", "position_buckets")
 # All are those of the hidden states.
 _WIDTHS = ("pooler_hidden_size", "embedding_size")
+_TYPE = "pos_att_type"
+_REST_OF_LAYER = {
+  "attention/out": "attention.output.dense",
+  "post_attention_layer_norm": "attention.output.LayerNorm",
+  "mlp/wi": "intermediate.dense",
+  "mlp/wo": "output.dense",
+  "post_mlp_layer_norm": "output.LayerNorm",
+}
+
+
+def _words(text: str) -> list[str]:
+  """The words of a list like 'p2c|c2p'."""
+  return [word.strip() for word in text.lower().split("|") if word.strip()]
+
+
+def _positions(found: Mapping[str, Any]) -> dict[str, Any]:
+  if not found["position_biased_input"]:
+    return {}
+  return {
+    "MAX_POSITIONS": found["max_position_embeddings"],
+    "Stack.position_embedder": Reference("@LearnedPositions()"),
+  }
+
+
+def _longest(found: Mapping[str, Any]) -> int:
+  return found["max_relative_positions"] or found["max_position_embeddings"]
+
+
+def _distances(found: Mapping[str, Any]) -> dict[str, Any]:
+  if not found["relative_attention"]:
+    return {"encoder/Stack.relative_embedder": None}
+  return {"RelativeEmbeddings.num_buckets": _longest(found)}
+
+
+def _has_distances(parts: Parts) -> bool:
+  relative = parts.relative
+  if relative is not None and (
+    relative.max_distance is not None or relative.norm is not None
+  ):
+    raise UserError(
+      "deberta models have a bucket for each distance and no norm of "
+      "their table; those of deberta-v2 may have both"
+    )
+  return relative is not None
+
+
+def _terms(found: Mapping[str, Any]) -> dict[str, bool]:
+  names = {"c2p": "content_to_position", "p2c": "position_to_content"}
+  return {
+    f"DisentangledAttention.{name}": term in found[_TYPE]
+    for term, name in names.items()
+  }
+
+
+def _terms_of(parts: Parts) -> list[str]:
+  attention = parts.attention
+  terms = {
+    "c2p": attention.content_to_position,
+    "p2c": attention.position_to_content,
+  }
+  return [name for name in _TERMS if terms[name]]
+
+
+def _pooler(found: Mapping[str, Any]) -> dict[str, Any]:
+  heads, name = found["heads"], "pooler_hidden_act"
+  if any(head in bert.READ_POOLED for head in heads):
+    return {"Pooler.activation": attributes.activation(found, name)}
+  return {} if heads else {"EncoderOnly.pooler": None}
+
+
+def _pooler_activation(parts: Parts) -> Any:
+  pooler = parts.model.pooler
+  is_read = any(head.reads_pooled for head in parts.heads.values())
+  return UNSAID if pooler is None or not is_read else pooler.activation
+
+
+def _buckets(found: Mapping[str, Any]) -> dict[str, Any]:
+  """The table of version 2, whose buckets may grow with the distance."""
+  if not found["relative_attention"]:
+    return {}
+  longest = _longest(found)
+  buckets = found["position_buckets"]
+  has_norm = "layer_norm" in _words(found["norm_rel_ebd"])
+  return {
+    "RelativeEmbeddings.num_buckets": buckets or longest,
+    "RelativeEmbeddings.max_distance": longest if buckets else None,
+    "RelativeEmbeddings.norm": _NORM if has_norm else None,
+  }
+
+
+def _projections(found: Mapping[str, Any]) -> dict[str, Any]:
+  bound = {}
+  for part in () if found["share_att_key"] else _POSITIONS.values():
+    bound[f"DisentangledAttention.{part}"] = Reference(f"@{part}/Linear()")
+    bound[f"{part}/Linear.use_bias"] = True
+  return bound
+
+
+def _shares_projections(parts: Parts) -> bool:
+  shared = parts.attention.position_key is None
+  if shared != (parts.attention.position_query is None):
+    raise UserError(
+      f"{parts.kind} models share both projections of distances with those "
+      "of contents or none"
+    )
+  return shared
+
+
+def _convolution(found: Mapping[str, Any]) -> dict[str, Any]:
+  if not found["conv_kernel_size"]:
+    return {}
+  return {
+    "encoder/Stack.convolution": Reference("@Convolution()"),
+    "Convolution.kernel_size": found["conv_kernel_size"],
+    "Convolution.norm": _NORM,
+    "Convolution.dropout": Reference("@Dropout()"),
+    "Convolution.activation": attributes.activation(found, "conv_act"),
+  }
+
+
+_NORM = Reference("@LayerNorm()")
+_POSITIONS = {"c2p": "position_key", "p2c": "position_query"}
+_OF_V1 = bert.COMMON.changed(
+  dataclasses.replace(bert.EPSILON, default=1e-7),
+  Attribute(
+    "max_position_embeddings",
+    512,
+    _positions,
+    "positions.num_positions",
+    part="positions",
+  ),
+  Attribute("relative_attention", False, _distances, _has_distances),
+  Attribute(
+    "max_relative_positions",
+    None,
+    of=lambda parts: parts.relative.max_distance or parts.relative.num_buckets,
+    part="relative",
+    kind=int,
+  ),
+  Attribute(
+    "position_biased_input", True, of=lambda parts: parts.positions is not None
+  ),
+  Attribute(_TYPE, None, _terms, _terms_of, kind=list),
+  Attribute(
+    "pooler_hidden_act",
+    "gelu",
+    _pooler,
+    _pooler_activation,
+    values=attributes.ACTIVATIONS,
+  ),
+  bert.dropout_of_heads("cls_dropout", None, ("classes", "number")),
+  Attribute("legacy", True),
+  allowed={
+    "pooler_dropout": (0, None),
+    "talking_head": (False,),
+    "type_vocab_size": (0,),
+  },
+  without_effect=("padding_idx", bert.HAS_POOLER),
+  vocab_size=50265,
+)
+_OF_V2 = _OF_V1.changed(
+  dataclasses.replace(
+    _OF_V1["relative_attention"], of=lambda parts: parts.relative is not None
+  ),
+  Attribute(
+    "position_buckets",
+    None,
+    _buckets,
+    "relative.num_buckets",
+    part="relative.max_distance",
+    kind=int,
+  ),
+  Attribute(
+    "norm_rel_ebd",
+    "none",
+    of=lambda parts: "layer_norm" if parts.relative.norm else "none",
+    part="relative",
+  ),
+  Attribute("share_att_key", False, _projections, _shares_projections),
+  Attribute(
+    "conv_kernel_size",
+    0,
+    _convolution,
+    "convolution.kernel_size",
+    part="convolution",
+    least=0,
+  ),
+  Attribute(
+    "conv_act",
+    "tanh",
+    of="convolution.activation",
+    part="convolution",
+    values=attributes.ACTIVATIONS,
+  ),
+  bert.dropout_of_heads("cls_dropout", None, ("classes", "number", "choice")),
+  allowed={"conv_groups": (1,)},
+  vocab_size=128100,
+  hidden_size=1536,
+  num_hidden_layers=24,
+  num_attention_heads=24,
+  intermediate_size=6144,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,12 +285,8 @@ class Kernel:
     return ours[0].reshape(self.size, -1, ours[0].shape[-1]).T
 
 
-@dataclasses.dataclass(frozen=True)
 class Deberta(bert.Bert):
   """See `Family`."""
-
-  has_types: bool = False
-  has_pooler: bool = True
 
   @property
   def _is_v1(self) -> bool:
@@ -159,7 +301,7 @@ class Deberta(bert.Bert):
     """
     wanted = {link.theirs for link in self.links(config)}
     unread = {self._table("position")}
-    if not self._read(config)["relative_attention"]:
+    if not self.read(config)["relative_attention"]:
       norm = f"{self.prefix}encoder.LayerNorm"
       unread |= {f"{norm}.weight", f"{norm}.bias"}
     return [
@@ -182,145 +324,22 @@ class Deberta(bert.Bert):
       found["tie_word_embeddings"] = True
     return found
 
-  def num_layers(self, config: Mapping[str, Any]) -> int:
-    """See `Family`."""
-    return self._read(config)["num_hidden_layers"]
-
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
-    """See `Family`."""
-    found, heads = self._read(config), self._heads(config)
-    width, number = found["hidden_size"], found["num_attention_heads"]
-    attributes.check_multiple(self.kind, width, number)
-    activation = attributes.activation(
-      self.kind, "hidden_act", found["hidden_act"]
-    )
-    buckets, longest = self._buckets(found)
-    norm = Reference("@LayerNorm()")
-    bindings = {
-      "VOCAB_SIZE": found["vocab_size"],
-      "EMBED_DIM": width,
-      "MLP_DIM": found["intermediate_size"],
-      "NUM_HEADS": number,
-      "HEAD_DIM": width // number,
-      "NUM_ENCODER_LAYERS": found["num_hidden_layers"],
-      "DROPOUT_RATE": float(found["hidden_dropout_prob"]),
-      "attention/Dropout.rate": float(found["attention_probs_dropout_prob"]),
-      "EncoderOnly.pad_id": attributes.padding_id(config, default=0),
-      "LayerNorm.epsilon": found["layer_norm_eps"],
-      "Mlp.activation": activation,
-      "encoder/Stack.mask_decoder": None,
-      "DisentangledAttention.content_to_position": "c2p" in found[_TYPE],
-      "DisentangledAttention.position_to_content": "p2c" in found[_TYPE],
-    }
-    if found["relative_attention"]:
-      bindings["RelativeEmbeddings.num_buckets"] = buckets
-      if not self._is_v1:
-        bindings["RelativeEmbeddings.max_distance"] = longest
-        has_norm = "layer_norm" in _words(found["norm_rel_ebd"])
-        bindings["RelativeEmbeddings.norm"] = norm if has_norm else None
-    else:
-      bindings["encoder/Stack.relative_embedder"] = None
-    if found["position_biased_input"]:
-      bindings["MAX_POSITIONS"] = found["max_position_embeddings"]
-      bindings["Stack.position_embedder"] = Reference("@LearnedPositions()")
-    if not self._is_v1:
-      if not found["share_att_key"]:
-        for part in ("position_key", "position_query"):
-          name = f"DisentangledAttention.{part}"
-          bindings[name] = Reference(f"@{part}/Linear()")
-          bindings[f"{part}/Linear.use_bias"] = True
-      if found["conv_kernel_size"]:
-        bindings |= {
-          "encoder/Stack.convolution": Reference("@Convolution()"),
-          "Convolution.kernel_size": found["conv_kernel_size"],
-          "Convolution.norm": norm,
-          "Convolution.dropout": Reference("@Dropout()"),
-          "Convolution.activation": attributes.activation(
-            self.kind, "conv_act", found["conv_act"]
-          ),
-        }
-    if self._reads_pooler(found, heads):
-      bindings["Pooler.activation"] = attributes.activation(
-        self.kind, "pooler_hidden_act", found["pooler_hidden_act"]
-      )
-    elif not heads:
-      bindings["EncoderOnly.pooler"] = None
-    return Architecture(
-      (self.architecture_file, *(f"heads/{name}.gin" for name in heads)),
-      bindings | self._bindings_of_heads(config, found, heads, activation),
-    )
-
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
     with attributes.counterpart(self.kind):
-      stack, parts = model.encoder, model.heads.parts
-      layer, heads = stack.layer, tuple(parts)
-      attention, relative = layer.attention, stack.relative_embedder
-      table = stack.position_embedder
-      if stack.mask_decoder is not None:
-        raise UserError(
-          f"{self.kind} models have no enhanced mask decoder, which the head "
-          "of masked tokens reads here; train with encoder/Stack.mask_decoder "
-          "= None to write it"
-        )
-      terms = {
-        "c2p": attention.content_to_position,
-        "p2c": attention.position_to_content,
-      }
-      found = {
-        "vocab_size": model.token_embedder.num_embeddings,
-        "hidden_size": model.token_embedder.features,
-        "num_hidden_layers": stack.num_layers,
-        "num_attention_heads": attention.num_heads,
-        "intermediate_size": layer.mlp.d_ff,
-        "hidden_act": attributes.their_activation(
-          self.kind, layer.mlp.activation
-        ),
-        "hidden_dropout_prob": layer.dropout.rate,
-        "attention_probs_dropout_prob": attention.dropout.rate,
-        "layer_norm_eps": layer.norm.epsilon,
-        "type_vocab_size": 0,
-        "relative_attention": relative is not None,
-        "position_biased_input": table is not None,
-        "pos_att_type": [name for name in _TERMS if terms[name]],
-        "tie_word_embeddings": "tokens" not in parts
-        or type(parts["tokens"].softmax).__name__ == "TiedLogits",
-      }
-      if table is not None:
-        found["max_position_embeddings"] = table.num_positions
-      if relative is not None:
-        longest = relative.max_distance or relative.num_buckets
-        found["max_relative_positions"] = longest
-      if not self._is_v1:
-        found |= self._of_v2(stack)
-      elif relative is not None and (
-        relative.max_distance is not None or relative.norm is not None
-      ):
-        raise UserError(
-          "deberta models have a bucket for each distance and no norm of "
-          "their table; those of deberta-v2 may have both"
-        )
-      if model.pooler is not None and any(
-        p.reads_pooled for p in parts.values()
-      ):
-        found["pooler_hidden_act"] = attributes.their_activation(
-          self.kind, model.pooler.activation
-        )
-      for name, part in parts.items():
-        if name in ("classes", "tags", "number"):
-          found["num_labels"] = part.num_classes
-        if name in self.dropouts:
-          found[self.dropouts[name]] = part.dropout.rate
-    return {
-      "architectures": [self.classes + self._class_of(heads)],
-      "model_type": self.kind,
-      "pad_token_id": model.pad_id,
-      **found,
-    }
+      decoder = self.parts_of(model).mask_decoder
+    if decoder is not None:
+      raise UserError(
+        f"{self.kind} models have no enhanced mask decoder, which the head "
+        "of masked tokens reads here; train with encoder/Stack.mask_decoder "
+        "= None to write it"
+      )
+    return super().config(model)
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
-    found, heads = self._read(config), self._heads(config)
+    found = self.read(config)
+    heads = found["heads"]
     links = [
       Link(self._table("word"), ("token_embedder/embedding",)),
       *links_lib.layer_norm(
@@ -354,9 +373,7 @@ class Deberta(bert.Bert):
       links += self._links_of_attention(
         found, f"{theirs}.attention.self", f"{ours}/attention"
       )
-      for part, name in _REST_OF_LAYER.items():
-        kind = links_lib.layer_norm if "norm" in part else links_lib.linear
-        links += kind(f"{theirs}.{name}", f"{ours}/{part}")
+      links += links_lib.of_table(_REST_OF_LAYER, f"{theirs}.", f"{ours}/")
     variant = self._spelling(found["legacy"])
     tied = found["tie_word_embeddings"]
     return [*links, *variant._links_of_heads(heads, tied=tied)]
@@ -378,11 +395,10 @@ class Deberta(bert.Bert):
       yield Link(f"{theirs}.v_bias", (f"{ours}/value/bias",))
       projections = {"c2p": "pos_proj", "p2c": "pos_q_proj"}
       biases = {"c2p": False, "p2c": True}
-    parts = {"c2p": "position_key", "p2c": "position_query"}
     for term in found[_TYPE]:
       yield from links_lib.linear(
         f"{theirs}.{projections[term]}",
-        f"{ours}/{parts[term]}",
+        f"{ours}/{_POSITIONS[term]}",
         bias=biases[term],
       )
 
@@ -419,54 +435,22 @@ class Deberta(bert.Bert):
     yield from links_lib.layer_norm(self.tokens["norm"], f"{ours}/norm")
     yield Link(f"{self.tokens['softmax']}.bias", (f"{ours}/logits_bias",))
 
-  def _of_v2(self, stack: nn.Module) -> dict[str, Any]:
-    """The attributes that version 2 has alone."""
-    relative, attention = stack.relative_embedder, stack.layer.attention
-    shared = attention.position_key is None
-    if shared != (attention.position_query is None):
-      raise UserError(
-        f"{self.kind} models share both projections of distances with those "
-        "of contents or none"
-      )
-    found = {
-      "share_att_key": shared,
-    }
-    if relative is not None:
-      has_norm = relative.norm is not None
-      found["norm_rel_ebd"] = "layer_norm" if has_norm else "none"
-      if relative.max_distance is not None:
-        found["position_buckets"] = relative.num_buckets
-    if (convolution := stack.convolution) is not None:
-      found["conv_kernel_size"] = convolution.kernel_size
-      found["conv_act"] = attributes.their_activation(
-        self.kind, convolution.activation
-      )
-    return found
-
   def _spelling(self, legacy: bool) -> "Deberta":
     """The family whose head of masked tokens is spelt in this way."""
     return dataclasses.replace(self, tokens=_LEGACY if legacy else _NOT_LEGACY)
 
-  def _buckets(self, found) -> tuple[int, int | None]:
-    """Buckets on a side, and the distance up to which they grow."""
-    longest = found["max_relative_positions"]
-    longest = longest or found["max_position_embeddings"]
-    if buckets := found.get("position_buckets"):
-      return buckets, longest
-    return longest, None
-
-  def _read(self, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes, -1 being none and terms a list."""
+  def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`; -1 is none, and terms are a list."""
     config = dict(config)
     for name in _NONE_IF_NEGATIVE:
       value = config.get(name)
-      if name in self.attributes.defaults and isinstance(value, int):
+      if name in self.attributes and isinstance(value, int):
         config[name] = value if value > 0 else None
     if isinstance(terms := config.get(_TYPE), str):
       config[_TYPE] = _words(terms)
     widths = {name: config.pop(name, None) for name in _WIDTHS}
     size = config.pop("attention_head_size", None)
-    found = self.attributes.read(config)
+    found = super().read(config)
     found[_TYPE] = found[_TYPE] or []
     for term in found[_TYPE]:
       attributes.check_allowed(self.kind, _TYPE, term, _TERMS)
@@ -493,22 +477,7 @@ class Deberta(bert.Bert):
         size * found["num_attention_heads"],
         (found["hidden_size"],),
       )
-    return {**found, bert.HAS_POOLER: False}
-
-
-_TYPE = "pos_att_type"
-_REST_OF_LAYER = {
-  "attention/out": "attention.output.dense",
-  "post_attention_layer_norm": "attention.output.LayerNorm",
-  "mlp/wi": "intermediate.dense",
-  "mlp/wo": "output.dense",
-  "post_mlp_layer_norm": "output.LayerNorm",
-}
-
-
-def _words(text: str) -> list[str]:
-  """The words of a list like 'p2c|c2p'."""
-  return [word.strip() for word in text.lower().split("|") if word.strip()]
+    return found
 
 
 _SUFFIXES = (
@@ -526,8 +495,9 @@ FAMILIES = (
     attributes=_OF_V1,
     prefix="deberta.",
     tokens=_LEGACY,
-    dropouts=dict.fromkeys(("classes", "number"), "cls_dropout"),
     architecture_file="architectures/deberta.gin",
+    bindings={"encoder/Stack.mask_decoder": None},
+    written={"type_vocab_size": 0},
   ),
   Deberta(
     kind="deberta-v2",
@@ -536,7 +506,8 @@ FAMILIES = (
     attributes=_OF_V2,
     prefix="deberta.",
     tokens=_LEGACY,
-    dropouts=dict.fromkeys(("classes", "number", "choice"), "cls_dropout"),
     architecture_file="architectures/deberta_v2.gin",
+    bindings={"encoder/Stack.mask_decoder": None},
+    written={"type_vocab_size": 0},
   ),
 )

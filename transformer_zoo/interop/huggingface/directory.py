@@ -165,7 +165,7 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   tensors = _without_aliases(tensors, aliases)
   named = config.get("architectures")
   config = family.settle(config, tensors.keys())
-  spare = getattr(family, "left_out", lambda *_: ())(config, tensors.keys())
+  spare = family.left_out(config, tensors.keys())
   tensors = {n: tensor for n, tensor in tensors.items() if n not in spare}
   notes = []
   if spare:

@@ -16,83 +16,101 @@ from typing import Any
 from flax import linen as nn
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
-from transformer_zoo.interop.huggingface.attributes import Attributes
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.attributes import Attribute
 from transformer_zoo.interop.huggingface.family import Reference
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 
-_OF_BERT = bert.FAMILIES[0].attributes
 _PROJECTION = "encoder/input_projection/dense"
-
+_DROPOUT_OF_ALL = (*bert.OF_TEXTS, "tags")
 # No file bounds the layers of a group: each would be traced by itself.
 _MOST_LAYERS = 1000
 
 
-@dataclasses.dataclass(frozen=True)
+def _width(parts: Parts) -> int:
+  projection = parts.input_projection
+  return parts.tokens.features if projection is None else projection.features
+
+
+def _projected_width(parts: Parts) -> int:
+  if parts.input_projection is None:
+    raise UserError(
+      f"{parts.kind} models have a projection from embeddings to layers, "
+      "and this model has none (Stack.input_projection)"
+    )
+  return _width(parts)
+
+
+def _projection(found: Mapping[str, Any]) -> dict[str, Any]:
+  return {
+    "EMBEDDING_DIM": found["embedding_size"],
+    "INPUT_PROJECTION": Reference("@InputProjection()"),
+  }
+
+
+def _projection_if_needed(found: Mapping[str, Any]) -> dict[str, Any]:
+  needed = found["embedding_size"] != found["hidden_size"]
+  return _projection(found) if needed else {}
+
+
+def _num_layers(parts: Parts) -> int:
+  stack = parts.stack
+  if stack.shared or stack.num_groups not in (None, stack.num_layers):
+    raise UserError(
+      f"{parts.kind} models have parameters for each layer, and layers of "
+      "this model share some (Stack.num_groups, Stack.shared)"
+    )
+  return stack.num_layers
+
+
+def _groups(found: Mapping[str, Any]) -> dict[str, int]:
+  kind = found["model_type"]
+  layers, groups = found["num_hidden_layers"], found["num_hidden_groups"]
+  if layers > _MOST_LAYERS:
+    raise UserError(
+      f"config.json of a {kind} model has num_hidden_layers={layers}; "
+      f"layers that share parameters are at most {_MOST_LAYERS:,} here"
+    )
+  if layers % groups:
+    raise UserError(
+      f"config.json of a {kind} model has num_hidden_groups={groups}, "
+      f"which does not divide num_hidden_layers={layers}; groups have "
+      "equally many layers here"
+    )
+  return {"encoder/Stack.num_groups": groups}
+
+
+def _num_groups(parts: Parts) -> int:
+  stack = parts.stack
+  if stack.shared:
+    raise UserError(
+      f"{parts.kind} models share whole layers or none, and layers of this "
+      f"model share {', '.join(stack.shared)} (Stack.shared)"
+    )
+  return stack.num_groups or stack.num_layers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Factorized(bert.Bert):
   """See `Family`.
 
   Attributes:
     projection: The name of the projection of embeddings after the prefix.
-    projects_always: Whether there is one where it changes no width.
-    text_activation: The activation of the poolers of heads, by our name; None
-      for heads that have none.
   """
 
-  projection: str = ""
-  projects_always: bool = False
-  text_activation: str | None = None
-
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
-    """See `Family`."""
-    found, heads = self.attributes.read(config), self._heads(config)
-    made = super().architecture(config)
-    bindings = {**made.bindings, **self._bindings_of_layers(found)}
-    if self._projects(found):
-      bindings["EMBEDDING_DIM"] = found["embedding_size"]
-      bindings["INPUT_PROJECTION"] = Reference("@InputProjection()")
-    if "sentence_order" in heads:
-      rate = float(found["classifier_dropout"])
-      bindings["sentence_order/ClassLogits.dropout"] = Reference(
-        "@head/Dropout()"
-      )
-      bindings["head/Dropout.rate"] = rate
-    if self.text_activation and heads[:1] in (
-      ("classes",), ("number",), ("choice",)
-    ):  # fmt: skip
-      bindings["Pooler.activation"] = self.text_activation
-    if heads == ("replaced",):
-      bindings |= {
-        "Heads.parts": {"replaced": Reference("@ReplacedLogits()")},
-        "ReplacedLogits.activation": bindings["Mlp.activation"],
-      }
-    return Architecture(made.gin_files, bindings)
+  projection: str
 
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
-    model = getattr(model, "discriminator", model)
-    found = super().config(model)
-    with attributes.counterpart(self.kind):
-      stack, width = model.encoder, model.token_embedder.features
-      projection = stack.input_projection
-      found["embedding_size"] = width
-      if projection is not None:
-        found["hidden_size"] = projection.features
-      elif self.projects_always:
-        raise UserError(
-          f"{self.kind} models have a projection from embeddings to layers, "
-          "and this model has none (Stack.input_projection)"
-        )
-    return found | self._attributes_of_layers(stack)
+    return super().config(model.offers.fine_tuned or model)
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
-    found = self.attributes.read(config)
     links = super().links(config)
-    if self._projects(found):
+    row = self.attributes["embedding_size"]
+    if row.bindings(self.read(config)):
       theirs = f"{self.prefix}{self.projection}"
       links += links_lib.linear(theirs, _PROJECTION)
     return links
@@ -129,26 +147,18 @@ class Factorized(bert.Bert):
       return named
     return max(there, key=lambda suffix: len(needed[suffix]))
 
-  def _projects(self, found) -> bool:
-    return (
-      self.projects_always or found["embedding_size"] != found["hidden_size"]
-    )
 
-  def _bindings_of_layers(self, found) -> dict[str, Any]:
-    return {}
-
-  def _attributes_of_layers(self, stack: nn.Module) -> dict[str, Any]:
-    if stack.shared or stack.num_groups not in (None, stack.num_layers):
-      raise UserError(
-        f"{self.kind} models have parameters for each layer, and layers of "
-        "this model share some (Stack.num_groups, Stack.shared)"
-      )
-    return {}
-
-
-@dataclasses.dataclass(frozen=True)
 class Albert(Factorized):
   """See `Family`."""
+
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`."""
+    bound = super().bindings_of(found)
+    if "sentence_order" in found["heads"]:
+      part = "sentence_order/ClassLogits.dropout"
+      bound[part] = Reference("@head/Dropout()")
+      bound["head/Dropout.rate"] = found["classifier_dropout"]
+    return bound
 
   def _layers(self, found) -> list[str]:
     return [
@@ -156,37 +166,19 @@ class Albert(Factorized):
       for group in range(found["num_hidden_groups"])
     ]
 
-  def num_layers(self, config: Mapping[str, Any]) -> int:
-    """See `Family`: those that have parameters."""
-    return self.attributes.read(config)["num_hidden_groups"]
 
-  def _bindings_of_layers(self, found) -> dict[str, Any]:
-    layers, groups = found["num_hidden_layers"], found["num_hidden_groups"]
-    if layers > _MOST_LAYERS:
-      raise UserError(
-        f"config.json of a {self.kind} model has num_hidden_layers={layers}; "
-        f"layers that share parameters are at most {_MOST_LAYERS:,} here"
-      )
-    if layers % groups:
-      raise UserError(
-        f"config.json of a {self.kind} model has num_hidden_groups={groups}, "
-        f"which does not divide num_hidden_layers={layers}; groups have "
-        "equally many layers here"
-      )
-    return {"encoder/Stack.num_groups": groups}
-
-  def _attributes_of_layers(self, stack: nn.Module) -> dict[str, Any]:
-    if stack.shared:
-      raise UserError(
-        f"{self.kind} models share whole layers or none, and layers of this "
-        f"model share {', '.join(stack.shared)} (Stack.shared)"
-      )
-    return {"num_hidden_groups": stack.num_groups or stack.num_layers}
-
-
-@dataclasses.dataclass(frozen=True)
 class Electra(Factorized):
   """See `Family`; what is read is the generator or the discriminator."""
+
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`."""
+    bound, heads = super().bindings_of(found), found["heads"]
+    if heads[:1] in [(name,) for name in bert.OF_TEXTS]:
+      bound["Pooler.activation"] = "gelu_exact"
+    if heads == ("replaced",):
+      bound["Heads.parts"] = {"replaced": Reference("@ReplacedLogits()")}
+      bound["ReplacedLogits.activation"] = bound["Mlp.activation"]
+    return bound
 
   def _links_of_heads(
     self, heads: Sequence[str], *, tied: bool
@@ -209,26 +201,17 @@ FAMILIES = (
     kind="albert",
     classes="Albert",
     suffixes=_SUFFIXES,
-    attributes=Attributes(
-      defaults={
-        **_OF_BERT.defaults,
-        "vocab_size": 30000,
-        "embedding_size": 128,
-        "hidden_size": 4096,
-        "num_attention_heads": 64,
-        "num_hidden_groups": 1,
-        "intermediate_size": 16384,
-        "hidden_act": "gelu_new",
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-        "classifier_dropout": 0.1,
-      },
-      allowed={**_OF_BERT.allowed, "inner_group_num": (1,)},
-      optional={
-        name: kind
-        for name, kind in _OF_BERT.optional.items()
-        if name != "classifier_dropout"
-      },
+    attributes=bert.WITH_TYPES.changed(
+      Attribute("embedding_size", 128, _projection, "tokens.features"),
+      dataclasses.replace(bert.WITH_TYPES["hidden_size"], of=_projected_width),
+      Attribute("num_hidden_groups", 1, _groups, _num_groups),
+      bert.dropout_of_heads(
+        "classifier_dropout",
+        0.1,
+        _DROPOUT_OF_ALL,
+        written="classifier_dropout_prob",
+      ),
+      allowed={"inner_group_num": (1,)},
       # Published files have sizes of what no released class computes.
       without_effect=(
         "down_scale_factor",
@@ -237,8 +220,15 @@ FAMILIES = (
         "net_structure_type",
         "num_memory_blocks",
       ),
-      renamed={"classifier_dropout_prob": "classifier_dropout"},
-    ),  # fmt: skip
+      vocab_size=30000,
+      hidden_size=4096,
+      num_attention_heads=64,
+      intermediate_size=16384,
+      hidden_act="gelu_new",
+      hidden_dropout_prob=0.0,
+      attention_probs_dropout_prob=0.0,
+    ),
+    layers=("num_hidden_groups",),
     prefix="albert.",
     pooler="pooler",
     layer={
@@ -261,28 +251,30 @@ FAMILIES = (
     architecture_file="architectures/albert.gin",
     heads={**bert.HEADS, "ForPreTraining": ("tokens", "sentence_order")},
     projection="encoder.embedding_hidden_mapping_in",
-    projects_always=True,
   ),
   Electra(
     kind="electra",
     classes="Electra",
     suffixes=_SUFFIXES,
-    attributes=Attributes(
-      defaults={
-        **_OF_BERT.defaults,
-        "embedding_size": 128,
-        "hidden_size": 256,
-        "num_attention_heads": 4,
-        "intermediate_size": 1024,
-        "summary_last_dropout": 0.1,
-      },
+    attributes=bert.WITH_TYPES.changed(
+      Attribute(
+        "embedding_size", 128, _projection_if_needed, "tokens.features"
+      ),
+      dataclasses.replace(bert.WITH_TYPES["hidden_size"], of=_width),
+      dataclasses.replace(bert.WITH_TYPES["num_hidden_layers"], of=_num_layers),
+      bert.dropout_of_heads(
+        "classifier_dropout", None, ("classes", "number", "tags")
+      ),
+      bert.dropout_of_heads("summary_last_dropout", 0.1, ("choice",)),
+      Attribute(bert.HAS_POOLER, None, kind=bool),
       allowed={
-        **_OF_BERT.allowed,
         "summary_type": ("first",),
         "summary_use_proj": (True,),
         "summary_activation": ("gelu",),
       },
-      optional=_OF_BERT.optional,
+      hidden_size=256,
+      num_attention_heads=4,
+      intermediate_size=1024,
     ),
     prefix="electra.",
     tokens={
@@ -296,15 +288,10 @@ FAMILIES = (
       "number": "classifier.dense",
       "choice": "sequence_summary.summary",
     },
-    dropouts={
-      **dict.fromkeys(("classes", "number", "tags"), "classifier_dropout"),
-      "choice": "summary_last_dropout",
-    },
     architecture_file="architectures/electra.gin",
     has_pooler=False,
     tokens_activation="gelu_exact",
     heads={**bert.HEADS, "ForPreTraining": ("replaced",)},
     projection="embeddings_project",
-    text_activation="gelu_exact",
   ),
 )

@@ -1,12 +1,18 @@
 """Families of Hugging Face models: configuration and links of tensors."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
-from typing import Any, Protocol
+from typing import Any
 
 from flax import linen as nn
 
+from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface.attributes import Attributes
+from transformer_zoo.interop.huggingface.parts import Parts
+from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
+
+HEAD = "lm_head.weight"
 
 
 class Reference(str):
@@ -35,20 +41,36 @@ class Architecture:
     return [f"{name}={value!r}" for name, value in self.bindings.items()]
 
 
-class Family(Protocol):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Family:
   """A kind of model: its configuration, and where its tensors lie.
 
+  A family of its own is a value of one of the classes below or of `bert.Bert`,
+  or a class that overrides what its list of attributes does not say.
+
   Attributes:
-    model_types: The values of `model_type` in config.json that it reads.
-    ignored: The regular expressions of tensors that carry no parameters, such
-      as buffers with masks; they match whole names.
+    kind: The value of `model_type` in config.json.
+    attributes: The attributes of a config.json.
     prefix: The prefix of the names of all tensors but the head, which a file of
       the bare model lacks: 'transformer.'; may be empty.
+    ignored: The regular expressions of tensors that carry no parameters, such
+      as buffers with masks; they match whole names.
+    architecture_file: The gin file of the architecture.
+    bindings: The bindings of all its models.
+    written: Attributes of every config.json that is written.
+    layers: The names of the attributes that count layers.
+    side: The stack that the attributes describe, "encoder" or "decoder".
   """
 
-  model_types: Sequence[str]
-  ignored: Sequence[str]
-  prefix: str
+  kind: str
+  attributes: Attributes
+  prefix: str = ""
+  ignored: Sequence[str] = ()
+  architecture_file: str = ""
+  bindings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  layers: Sequence[str] = ("num_hidden_layers",)
+  side: str = "decoder"
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
     """Names of tensors that are another one (tied weights), and its name.
@@ -57,6 +79,8 @@ class Family(Protocol):
     is not written. The table of the softmax is an alias too where a config may
     tie it. None stands for zeros: such a tensor carries nothing if it is 0.
     """
+    del config
+    return {}
 
   def settle(
     self, config: Mapping[str, Any], stored: Collection[str]
@@ -70,18 +94,24 @@ class Family(Protocol):
       config: The contents of the config.json.
       stored: The names of the tensors, without aliases that equal another.
     """
+    del stored
+    return dict(config)
 
   def left_out(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> Collection[str]:
     """The tensors that are not read, of heads that the class has not.
 
-    A family that has no such method reads all.
-
     Args:
       config: The contents of a settled config.json.
       stored: The names of the tensors.
     """
+    del config, stored
+    return ()
+
+  def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a config.json, see `Attributes.read`."""
+    return self.attributes.read(config)
 
   def num_layers(self, config: Mapping[str, Any]) -> int:
     """The number of layers of a config.json, those of all stacks together.
@@ -89,6 +119,8 @@ class Family(Protocol):
     Raises:
       UserError: See `architecture`; nothing is as long as the model is deep.
     """
+    found = self.read(config)
+    return sum(found[name] for name in self.layers)
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """Our model of a config.json, whose defaults the family knows.
@@ -97,6 +129,8 @@ class Family(Protocol):
       UserError: An attribute is unknown or asks for what is not built here;
         the sentence names it.
     """
+    found = self.read(config)
+    return Architecture(tuple(self.gin_files(found)), self.bindings_of(found))
 
   def config(self, model: nn.Module) -> dict[str, Any]:
     """The config.json of one of our models.
@@ -104,6 +138,116 @@ class Family(Protocol):
     Raises:
       UserError: Their class cannot compute what the model computes.
     """
+    with attributes.counterpart(self.kind):
+      return {
+        "model_type": self.kind,
+        **self.written,
+        **self.attributes.described(self.parts_of(model)),
+      }
+
+  def parts_of(self, model: nn.Module) -> Parts:
+    """The parts of a model that the attributes describe."""
+    return Parts(model, self.side, self.kind)
+
+  def gin_files(self, found: Mapping[str, Any]) -> Sequence[str]:
+    """The gin files of a model with these attributes."""
+    del found
+    return (self.architecture_file,)
+
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The bindings of a model with these attributes.
+
+    Raises:
+      UserError: See `architecture`.
+    """
+    return {**self.bindings, **self.attributes.bindings(found)}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """All parameters of the model of a config.json."""
+    raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LanguageModel(Family):
+  """A decoder whose softmax may have the matrix of the embeddings.
+
+  Attributes:
+    outside: Their name of each table and norm outside of the layers, by ours.
+    layer_list: The name of their list of layers.
+    layer: Their name of each part of a layer, by ours.
+    has_own_softmax: Whether the softmax always has a matrix of its own, and a
+      bias.
+  """
+
+  outside: Mapping[str, str]
+  layer_list: str
+  layer: Mapping[str, str]
+  has_own_softmax: bool = False
+
+  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
+    """See `Family`."""
+    table = f"{self.outside['token_embedder/embedding']}.weight"
+    return {HEAD: table} if self._says_tied(config) else {}
+
+  def settle(
+    self, config: Mapping[str, Any], stored: Collection[str]
+  ) -> dict[str, Any]:
+    """See `Family`."""
+    tied = self._says_tied(config) and HEAD not in stored
+    return {**config, "tie_word_embeddings": tied}
+
+  def gin_files(self, found: Mapping[str, Any]) -> Sequence[str]:
+    """See `Family`."""
+    if self.has_own_softmax:
+      return (self.architecture_file,)
+    softmax = "tied" if found["tie_word_embeddings"] else "untied"
+    return (self.architecture_file, f"parts/softmax/{softmax}.gin")
+
+  def links(self, config: Mapping[str, Any]) -> list[Link]:
+    """See `Family`."""
+    found = self.read(config)
+    links = [*links_lib.of_table(self.outside)]
+    unbiased = self._without_bias(found)
+    (number,) = self.layers
+    for layer in range(found[number]):
+      theirs, ours = f"{self.layer_list}.{layer}.", f"decoder/layers_{layer}/"
+      links += links_lib.of_table(
+        self.layer, theirs, ours, without_bias=unbiased
+      )
+      links += self.joined(found, theirs, ours)
+    if not found["tie_word_embeddings"]:
+      links += links_lib.linear(
+        "lm_head", "decoder/logits_dense", bias=self.has_own_softmax
+      )
+    return links
+
+  def joined(
+    self, found: Mapping[str, Any], theirs: str, ours: str
+  ) -> Iterable[Link]:
+    """Links of the tensors of a layer that hold several of our parameters.
+
+    Args:
+      found: The attributes of the model.
+      theirs: What stands before the names of their tensors.
+      ours: What stands before the names of our parameters.
+    """
+    del found, theirs, ours
+    return ()
+
+  def _without_bias(self, found: Mapping[str, Any]) -> list[str]:
+    """Our names of the linear maps of a layer whose bindings say so."""
+    bound = self.bindings_of(found)
+    return [
+      name
+      for name in self.layer
+      if bound.get(f"{_scope(name)}/Linear.use_bias") is False
+    ]
+
+  def _says_tied(self, config: Mapping[str, Any]) -> bool:
+    name = "tie_word_embeddings"
+    return config.get(name, self.attributes[name].default)
+
+
+def _scope(name: str) -> str:
+  """The scope in gin of a part of a layer: wi of mlp/wi_0."""
+  return name.rpartition("/")[2].partition("_")[0]

@@ -8,63 +8,21 @@ Source: `models/marian` of `transformers`.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from flax import linen as nn
-
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.attributes import Attributes
+from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.family import Reference
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import OneRow
 
-_KIND = "marian"
-_PADDING = 58100
-_BIAS = "final_logits_bias"
+BIAS = "final_logits_bias"
+_SHARES = "share_encoder_decoder_embeddings"
 _SHARED = "model.shared.weight"
 _INPUTS = "model.encoder.embed_tokens.weight"
 _TARGETS = "model.decoder.embed_tokens.weight"
-_ATTRIBUTES = attributes.Attributes(
-  defaults={
-    "vocab_size": 58101,
-    "decoder_vocab_size": None,  # vocab_size
-    "share_encoder_decoder_embeddings": True,
-    "d_model": 1024,
-    "encoder_layers": 12,
-    "encoder_ffn_dim": 4096,
-    "encoder_attention_heads": 16,
-    "decoder_layers": 12,
-    "decoder_ffn_dim": 4096,
-    "decoder_attention_heads": 16,
-    "activation_function": "gelu",
-    "scale_embedding": False,
-    "dropout": 0.1,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    _BIAS: True,
-  },
-  allowed={
-    "add_final_layer_norm": (False,),
-    "encoder_layerdrop": (0.0,),
-    "decoder_layerdrop": (0.0,),
-    "do_blenderbot_90_layernorm": (False,),
-    "is_encoder_decoder": (True,),
-    "normalize_before": (False,),
-    "normalize_embedding": (False,),
-    "static_position_embeddings": (True,),
-    "tie_word_embeddings": (True,),
-  },
-  optional={"decoder_vocab_size": int},
-  # Sinusoids have no end; the others are of BART, whose class Marian once had.
-  without_effect=(
-    "max_position_embeddings add_bias_logits classif_dropout "
-    "classifier_dropout extra_pos_embeddings init_std"
-  ).split(),
-  renamed={
-    "hidden_size": "d_model",
-    "num_attention_heads": "encoder_attention_heads",
-    "num_hidden_layers": "encoder_layers",
-  },
-)
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value", "out": "out"}
 # Of each stack: their sublayer, ours, and what our norm after it is called for.
 ATTENTIONS = {
@@ -76,16 +34,105 @@ ATTENTIONS = {
 }
 
 
-class Marian:
-  """See `Family`."""
+def _target_size(parts: Parts) -> int:
+  return (parts.model.target_embedder or parts.tokens).num_embeddings
 
-  model_types = (_KIND,)
-  ignored = (r"(model\.)?(en|de)coder\.embed_positions\.weight",)
-  prefix = "model."
+
+def _target_embedder(found: Mapping[str, Any]) -> dict[str, Any]:
+  if found[_SHARES]:
+    return {}
+  return {
+    "EncoderDecoder.target_embedder": Reference("@target/Embed()"),
+    "target/Embed.num_embeddings": found["decoder_vocab_size"],
+  }
+
+
+def _mlp_of_decoder(found: Mapping[str, Any]) -> dict[str, Any]:
+  return {
+    "DecoderLayer.mlp": Reference("@decoder/Mlp()"),
+    "decoder/Mlp.d_ff": found["decoder_ffn_dim"],
+  }
+
+
+def _heads(side: str, of: str, *spellings: str) -> Attribute:
+  name = f"{side}_attention_heads"
+  return attributes.heads(
+    name,
+    16,
+    "d_model",
+    number=f"{side}/Attention.num_heads",
+    size=f"{side}/Attention.head_dim",
+    of=of,
+    spellings=spellings,
+  )
+
+
+# What Marian, BART and mBART have in common.
+COMMON = Attributes(
+  (
+    Attribute("vocab_size", 58101, "VOCAB_SIZE"),
+    Attribute("d_model", 1024, "EMBED_DIM", spellings=("hidden_size",)),
+    Attribute(
+      "encoder_layers",
+      12,
+      "NUM_ENCODER_LAYERS",
+      spellings=("num_hidden_layers",),
+    ),
+    Attribute("encoder_ffn_dim", 4096, "MLP_DIM", "encoder.mlp.d_ff"),
+    _heads("encoder", "encoder.attention.num_heads", "num_attention_heads"),
+    Attribute("decoder_layers", 12, "NUM_DECODER_LAYERS"),
+    Attribute("decoder_ffn_dim", 4096, _mlp_of_decoder, "mlp.d_ff"),
+    _heads("decoder", "attention.num_heads"),
+    Attribute("activation_function", "gelu", "Mlp.activation"),
+    Attribute("scale_embedding", False, "Embed.multiply_by_sqrt_depth"),
+    Attribute("dropout", 0.1, "DROPOUT_RATE"),
+    Attribute("attention_dropout", 0.0, "attention/Dropout.rate"),
+    Attribute("activation_dropout", 0.0, "hidden/Dropout.rate"),
+  ),
+  allowed={
+    "encoder_layerdrop": (0.0,),
+    "decoder_layerdrop": (0.0,),
+    "do_blenderbot_90_layernorm": (False,),
+    "is_encoder_decoder": (True,),
+    "tie_word_embeddings": (True,),
+  },
+  without_effect="add_bias_logits classif_dropout init_std".split(),
+)
+_ATTRIBUTES = COMMON.changed(
+  Attribute(
+    "decoder_vocab_size",
+    None,
+    _target_embedder,
+    _target_size,
+    kind=int,
+    absent=lambda found: found["vocab_size"],
+  ),
+  Attribute(
+    _SHARES, True, of=lambda parts: parts.model.target_embedder is None
+  ),
+  # Added by `settle`; its class has no such attribute.
+  Attribute(BIAS, True, "TiedLogits.use_bias", "softmax.use_bias"),
+  attributes.padding("EncoderDecoder.pad_id", 58100),
+  attributes.STARTS_WITH_PADDING,
+  allowed={
+    "add_final_layer_norm": (False,),
+    "normalize_before": (False,),
+    "normalize_embedding": (False,),
+    "static_position_embeddings": (True,),
+  },
+  # Sinusoids have no end; the others are of BART, whose class Marian once had.
+  without_effect=(
+    "max_position_embeddings classifier_dropout extra_pos_embeddings"
+  ).split(),
+)
+
+
+class _Marian(Family):
+  """See `Family`."""
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
     """See `Family`."""
-    if not config.get("share_encoder_decoder_embeddings", True):
+    if not config.get(_SHARES, True):
       return {"lm_head.weight": _TARGETS}
     return {"lm_head.weight": _SHARED, _INPUTS: _SHARED, _TARGETS: _SHARED}
 
@@ -93,88 +140,13 @@ class Marian:
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`; without a bias of the logits, they have none."""
-    return {**config, _BIAS: _BIAS in stored}
-
-  def num_layers(self, config: Mapping[str, Any]) -> int:
-    """See `Family`."""
-    found = _read(config)
-    return found["encoder_layers"] + found["decoder_layers"]
-
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
-    """See `Family`."""
-    found = _read(config)
-    d_model = found["d_model"]
-    padding = attributes.padding_id(config, default=_PADDING)
-    bindings = {
-      "VOCAB_SIZE": found["vocab_size"],
-      "EMBED_DIM": d_model,
-      "MLP_DIM": found["encoder_ffn_dim"],
-      "DecoderLayer.mlp": Reference("@decoder/Mlp()"),
-      "decoder/Mlp.d_ff": found["decoder_ffn_dim"],
-      "NUM_ENCODER_LAYERS": found["encoder_layers"],
-      "NUM_DECODER_LAYERS": found["decoder_layers"],
-      "DROPOUT_RATE": float(found["dropout"]),
-      "attention/Dropout.rate": float(found["attention_dropout"]),
-      "hidden/Dropout.rate": float(found["activation_dropout"]),
-      "EncoderDecoder.pad_id": padding,
-      "Embed.multiply_by_sqrt_depth": found["scale_embedding"],
-      "SinusoidalPositions.interleaved": False,
-      "TiedLogits.use_bias": found[_BIAS],
-      "Mlp.activation": attributes.activation(
-        _KIND, "activation_function", found["activation_function"]
-      ),
-    }
-    for side in ATTENTIONS:
-      heads = found[f"{side}_attention_heads"]
-      attributes.check_multiple(_KIND, d_model, heads)
-      bindings[f"{side}/Attention.num_heads"] = heads
-      bindings[f"{side}/Attention.head_dim"] = d_model // heads
-    if not found["share_encoder_decoder_embeddings"]:
-      bindings["EncoderDecoder.target_embedder"] = Reference("@target/Embed()")
-      bindings["target/Embed.num_embeddings"] = found["decoder_vocab_size"]
-    return Architecture(("architectures/transformer_2017.gin",), bindings)
-
-  @attributes.counterpart(_KIND)
-  def config(self, model: nn.Module) -> dict[str, Any]:
-    """See `Family`."""
-    encoder, decoder = model.encoder, model.decoder.stack
-    targets = model.target_embedder or model.token_embedder
-    found = {
-      "architectures": ["MarianMTModel"],
-      "model_type": _KIND,
-      "is_encoder_decoder": True,
-      "vocab_size": model.token_embedder.num_embeddings,
-      "decoder_vocab_size": targets.num_embeddings,
-      "share_encoder_decoder_embeddings": model.target_embedder is None,
-      "d_model": model.token_embedder.features,
-      "activation_function": attributes.their_activation(
-        _KIND, decoder.layer.mlp.activation
-      ),
-      "scale_embedding": model.token_embedder.multiply_by_sqrt_depth,
-      "dropout": decoder.layer.dropout.rate,
-      "attention_dropout": decoder.layer.self_attention.dropout.rate,
-      "activation_dropout": decoder.layer.mlp.dropout.rate,
-      "pad_token_id": model.pad_id,
-      "decoder_start_token_id": model.pad_id,
-      # These are 0 where nothing is said.
-      "eos_token_id": None,
-      "forced_eos_token_id": None,
-      _BIAS: model.decoder.head.use_bias,
-    }
-    for side, stack, attention in (
-      ("encoder", encoder, encoder.layer.attention),
-      ("decoder", decoder, decoder.layer.self_attention),
-    ):
-      found[f"{side}_layers"] = stack.num_layers
-      found[f"{side}_ffn_dim"] = stack.layer.mlp.d_ff
-      found[f"{side}_attention_heads"] = attention.num_heads
-    return found
+    return {**config, BIAS: BIAS in stored}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
-    found = _read(config)
+    found = self.read(config)
     links = []
-    if found["share_encoder_decoder_embeddings"]:
+    if found[_SHARES]:
       links.append(Link(_SHARED, ("token_embedder/embedding",)))
     else:
       links.append(Link(_INPUTS, ("token_embedder/embedding",)))
@@ -182,17 +154,9 @@ class Marian:
     for side in ATTENTIONS:
       for layer in range(found[f"{side}_layers"]):
         links += links_of_layer(side, layer)
-    if found[_BIAS]:
-      links.append(Link(_BIAS, ("decoder/logits_bias",), OneRow()))
+    if found[BIAS]:
+      links.append(Link(BIAS, ("decoder/logits_bias",), OneRow()))
     return links
-
-
-def _read(config: Mapping[str, Any]) -> dict[str, Any]:
-  found = _ATTRIBUTES.read(config)
-  found["decoder_vocab_size"] = (
-    found["decoder_vocab_size"] or found["vocab_size"]
-  )
-  return found
 
 
 def links_of_layer(
@@ -206,17 +170,34 @@ def links_of_layer(
     norms: Whether norms stand behind the sublayers, "post", or before them,
       "pre".
   """
-  theirs, ours = f"model.{side}.layers.{layer}", f"{side}/layers_{layer}"
+  theirs, ours = f"model.{side}.layers.{layer}.", f"{side}/layers_{layer}/"
+  table = {
+    "mlp/wi": "fc1",
+    "mlp/wo": "fc2",
+    f"{norms}_mlp_layer_norm": "final_layer_norm",
+  }
   for name, sublayer, norm in ATTENTIONS[side]:
+    table[f"{norms}_{norm}_layer_norm"] = f"{name}_layer_norm"
     for letter, part in _PROJECTIONS.items():
-      yield from links_lib.linear(
-        f"{theirs}.{name}.{letter}_proj", f"{ours}/{sublayer}/{part}"
-      )
-    yield from links_lib.layer_norm(
-      f"{theirs}.{name}_layer_norm", f"{ours}/{norms}_{norm}_layer_norm"
-    )
-  yield from links_lib.linear(f"{theirs}.fc1", f"{ours}/mlp/wi")
-  yield from links_lib.linear(f"{theirs}.fc2", f"{ours}/mlp/wo")
-  yield from links_lib.layer_norm(
-    f"{theirs}.final_layer_norm", f"{ours}/{norms}_mlp_layer_norm"
-  )
+      table[f"{sublayer}/{part}"] = f"{name}.{letter}_proj"
+  yield from links_lib.of_table(table, theirs, ours)
+
+
+FAMILIES = (
+  _Marian(
+    kind="marian",
+    attributes=_ATTRIBUTES,
+    prefix="model.",
+    ignored=(r"(model\.)?(en|de)coder\.embed_positions\.weight",),
+    architecture_file="architectures/transformer_2017.gin",
+    layers=("encoder_layers", "decoder_layers"),
+    bindings={"SinusoidalPositions.interleaved": False},
+    written={
+      "architectures": ["MarianMTModel"],
+      "is_encoder_decoder": True,
+      # These are 0 where nothing is said.
+      "eos_token_id": None,
+      "forced_eos_token_id": None,
+    },
+  ),
+)

@@ -6,54 +6,191 @@ Classes of texts are read from the first token, or from the mean over all tokens
 Source: `models/modernbert` of `transformers`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
 from typing import Any
 
 from flax import linen as nn
 
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
-from transformer_zoo.interop.huggingface.attributes import Attributes
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import SideBySide
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
-_OF_TEXTS = ("classes", "number", "choice")
-_ATTRIBUTES = Attributes(
-  defaults={
-    "vocab_size": 50368,
-    "hidden_size": 768,
-    "intermediate_size": 1152,
-    "num_hidden_layers": 22,
-    "num_attention_heads": 12,
-    "hidden_activation": "gelu",
-    "norm_eps": 1e-5,
-    "norm_bias": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "decoder_bias": True,
-    "layer_types": None,
-    "global_attn_every_n_layers": 3,
-    "local_attention": 128,
-    "global_rope_theta": 160000.0,
-    "local_rope_theta": 10000.0,
-    "rope_parameters": None,
-    "embedding_dropout": 0.0,
-    "mlp_dropout": 0.0,
-    "classifier_dropout": 0.0,
-    "classifier_bias": False,
-    "classifier_activation": "gelu",
-    "classifier_pooling": "cls",
-    "tie_word_embeddings": True,
-  },
-  optional={"layer_types": list, "rope_parameters": dict},
+_THETAS = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
+
+
+def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
+  kind, kinds = found["model_type"], found["layer_types"]
+  number, every = (
+    found["num_hidden_layers"],
+    found["global_attn_every_n_layers"],
+  )
+  if kinds is None:
+    kinds = [_LOCAL if index % every else _GLOBAL for index in range(number)]
+  for name in kinds:
+    attributes.check_allowed(kind, "layer_types", name, (_GLOBAL, _LOCAL))
+  if len(kinds) != number:
+    attributes.check_allowed(kind, "num_hidden_layers", number, (len(kinds),))
+  # Theirs is the farthest token that is seen, ours the first that is not.
+  windows = attributes.windows_of_layers(
+    [kind == _LOCAL for kind in kinds], found["local_attention"] // 2 + 1
+  )
+  return {"encoder/Stack.windows": windows}
+
+
+def _layer_types(parts: Parts) -> list[str]:
+  banded, _ = attributes.windows_of_stack(parts.kind, parts.stack)
+  return [_LOCAL if band else _GLOBAL for band in banded]
+
+
+def _local_attention(parts: Parts) -> Any:
+  _, window = attributes.windows_of_stack(parts.kind, parts.stack)
+  return UNSAID if window is None else 2 * (window - 1)
+
+
+def _rotary(found: Mapping[str, Any]) -> dict[str, float]:
+  kind, given = found["model_type"], found["rope_parameters"] or {}
+  thetas = {name: found[attribute] for name, attribute in _THETAS.items()}
+  for name, table in given.items():
+    attributes.check_allowed(kind, "rope_parameters", name, _THETAS)
+    attributes.check_type(kind, name, table, dict)
+    turns = table.get("rope_type", "default")
+    attributes.check_allowed(kind, "rope_type", turns, ("default",))
+    theta = table.get("rope_theta", thetas[name])
+    attributes.check_type(kind, "rope_theta", theta, float)
+    thetas[name] = float(theta)
+  return {
+    "Rotary.theta": thetas[_GLOBAL],
+    "Rotary.local_theta": thetas[_LOCAL],
+  }
+
+
+def _rope_parameters(parts: Parts) -> dict[str, Any]:
+  rotary = parts.attention.rotary
+  thetas = {_GLOBAL: rotary.theta, _LOCAL: rotary.local_theta or rotary.theta}
+  return {
+    name: {"rope_type": "default", "rope_theta": theta}
+    for name, theta in thetas.items()
+  }
+
+
+def _head(parts: Parts) -> tuple[str, nn.Module] | None:
+  """The name of the head and the head."""
+  return next(iter(parts.heads.items()), None)
+
+
+def _of_transform(path: str) -> Callable[[Parts], Any]:
+  """`Attribute.of` what stands before the output of the head, if any."""
+
+  def of(parts):
+    if (head := _head(parts)) is None:
+      return UNSAID
+    name, part = head
+    transform = part if name == "tokens" else parts.model.pooler
+    if name in ("tags", "spans"):
+      transform = part.transform
+    return operator.attrgetter(path)(transform)
+
+  return of
+
+
+def _transform(found: Mapping[str, Any]) -> dict[str, str]:
+  name = attributes.activation(found, "classifier_activation")
+  part = {(): None, ("tokens",): "TransformedLogits"}.get(
+    found["heads"], "Transform"
+  )
+  return {} if part is None else {f"{part}.activation": name}
+
+
+def _bias_of_transform(found: Mapping[str, Any]) -> dict[str, bool]:
+  if not found["heads"]:
+    return {}
+  return {"dense/Linear.use_bias": found["classifier_bias"]}
+
+
+def _bias_of_softmax(found: Mapping[str, Any]) -> dict[str, bool]:
+  if found["heads"] != ("tokens",):
+    return {}
+  part = "TiedLogits" if found["tie_word_embeddings"] else "logits/Linear"
+  return {f"{part}.use_bias": found["decoder_bias"]}
+
+
+def _has_bias_of_softmax(parts: Parts) -> Any:
+  if "tokens" not in parts.heads:
+    return UNSAID
+  softmax = parts.heads["tokens"].softmax
+  return getattr(softmax, "logits_dense", softmax).use_bias
+
+
+def _averages(found: Mapping[str, Any]) -> dict[str, bool]:
+  if not any(name in bert.OF_TEXTS for name in found["heads"]):
+    return {}
+  pooling = found["classifier_pooling"]
+  attributes.check_allowed(
+    found["model_type"], "classifier_pooling", pooling, ("cls", "mean")
+  )
+  return {"EncoderOnly.averages": pooling == "mean"}
+
+
+def _pooling(parts: Parts) -> Any:
+  if not any(name in bert.OF_TEXTS for name in parts.heads):
+    return UNSAID
+  return "mean" if parts.model.averages else "cls"
+
+
+_ATTRIBUTES = bert.COMMON.changed(
+  Attribute("hidden_activation", "gelu", "GatedMlp.activation"),
+  Attribute("norm_eps", 1e-5, "LayerNorm.epsilon"),
+  Attribute("norm_bias", False, "LayerNorm.use_bias"),
+  Attribute(
+    "attention_bias",
+    False,
+    [f"{name}/Linear.use_bias" for name in ("query", "key", "value", "out")],
+    "attention.query.use_bias",
+  ),
+  Attribute(
+    "mlp_bias",
+    False,
+    ("wi/Linear.use_bias", "wo/Linear.use_bias"),
+    "mlp.wo.use_bias",
+  ),
+  Attribute("decoder_bias", True, _bias_of_softmax, _has_bias_of_softmax),
+  Attribute("layer_types", None, _windows, _layer_types, kind=list),
+  Attribute("global_attn_every_n_layers", 3),
+  Attribute("local_attention", 128, of=_local_attention),
+  Attribute("global_rope_theta", 160000.0),
+  Attribute("local_rope_theta", 10000.0),
+  Attribute("rope_parameters", None, _rotary, _rope_parameters, kind=dict),
+  Attribute("embedding_dropout", 0.0, "embedding/Dropout.rate"),
+  Attribute("mlp_dropout", 0.0, "hidden/Dropout.rate"),
+  bert.dropout_of_heads(
+    "classifier_dropout", 0.0, (*bert.OF_TEXTS, "tags", "spans")
+  ),
+  Attribute(
+    "classifier_bias",
+    False,
+    _bias_of_transform,
+    _of_transform("dense.use_bias"),
+  ),
+  Attribute(
+    "classifier_activation",
+    "gelu",
+    _transform,
+    _of_transform("activation"),
+    values=attributes.ACTIVATIONS,
+  ),
+  Attribute("classifier_pooling", "cls", _averages, _pooling),
+  without=(
+    *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob"),
+  ),
   allowed={
     "attention_dropout": (0,),
-    "is_decoder": (False,),
-    "is_encoder_decoder": (False,),
     "position_embedding_type": ("absolute",),
     "rope_scaling": (None,),
   },
@@ -62,145 +199,25 @@ _ATTRIBUTES = Attributes(
     "sparse_prediction sparse_pred_ignore_index deterministic_flash_attn "
     f"repad_logits_with_grad layer_norm_eps {bert.HAS_POOLER}"
   ).split(),
+  vocab_size=50368,
+  intermediate_size=1152,
+  num_hidden_layers=22,
+  pad_token_id=50283,
 )
 
 
-@dataclasses.dataclass(frozen=True)
 class Modernbert(bert.Bert):
   """See `Family`."""
 
-  has_types: bool = False
-  has_pooler: bool = False
-
-  def num_layers(self, config: Mapping[str, Any]) -> int:
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
     """See `Family`."""
-    return self.attributes.read(config)["num_hidden_layers"]
-
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
-    """See `Family`."""
-    found, heads = self._read(config), self._heads(config)
-    width, number = found["hidden_size"], found["num_attention_heads"]
-    attributes.check_multiple(self.kind, width, number)
-    banded = [kind == _LOCAL for kind in found["layer_types"]]
-    # theirs is the farthest token that is seen, ours the first that is not.
-    window = found["local_attention"] // 2 + 1
-    of_heads = self._activation("classifier_activation", found)
-    bindings = {
-      "VOCAB_SIZE": found["vocab_size"],
-      "EMBED_DIM": width,
-      "MLP_DIM": found["intermediate_size"],
-      "NUM_HEADS": number,
-      "HEAD_DIM": width // number,
-      "NUM_ENCODER_LAYERS": found["num_hidden_layers"],
-      "EncoderOnly.pad_id": attributes.padding_id(config, default=50283),
-      "LayerNorm.epsilon": found["norm_eps"],
-      "LayerNorm.use_bias": found["norm_bias"],
-      "GatedMlp.activation": self._activation("hidden_activation", found),
-      "encoder/Stack.windows": attributes.windows_of_layers(banded, window),
-      "Rotary.theta": found["global_rope_theta"],
-      "Rotary.local_theta": found["local_rope_theta"],
-      "embedding/Dropout.rate": found["embedding_dropout"],
-      "hidden/Dropout.rate": found["mlp_dropout"],
-    }
-    for name in ("query", "key", "value", "out"):
-      bindings[f"{name}/Linear.use_bias"] = found["attention_bias"]
-    for name in ("wi", "wo"):
-      bindings[f"{name}/Linear.use_bias"] = found["mlp_bias"]
-    if any(name in _OF_TEXTS for name in heads):
-      pooling = found["classifier_pooling"]
-      attributes.check_allowed(
-        self.kind, "classifier_pooling", pooling, ("cls", "mean")
-      )
-      bindings["EncoderOnly.averages"] = pooling == "mean"
-    if not heads:
-      bindings["EncoderOnly.pooler"] = None
-    else:
-      bindings["dense/Linear.use_bias"] = found["classifier_bias"]
-    if heads and heads != ("tokens",):
-      bindings["Transform.activation"] = of_heads
-    bindings |= self._bindings_of_heads(config, found, heads, of_heads)
-    if heads == ("spans",):
-      bindings["head/Dropout.rate"] = found["classifier_dropout"]
-    if heads == ("tokens",) and found["tie_word_embeddings"]:
-      bindings["TiedLogits.use_bias"] = found["decoder_bias"]
-    elif heads == ("tokens",):
-      bindings["logits/Linear.use_bias"] = found["decoder_bias"]
-    return Architecture(
-      (self.architecture_file, *(f"heads/{name}.gin" for name in heads)),
-      bindings,
-    )
-
-  def config(self, model: nn.Module) -> dict[str, Any]:
-    """See `Family`."""
-    with attributes.counterpart(self.kind):
-      stack, parts = model.encoder, model.heads.parts
-      layer, heads = stack.layer, tuple(parts)
-      rotary = layer.attention.rotary
-      banded, window = attributes.windows_of_stack(self.kind, stack)
-      thetas = {
-        _GLOBAL: rotary.theta,
-        _LOCAL: rotary.local_theta or rotary.theta,
-      }
-      found = {
-        "vocab_size": model.token_embedder.num_embeddings,
-        "hidden_size": model.token_embedder.features,
-        "intermediate_size": layer.mlp.d_ff,
-        "num_hidden_layers": stack.num_layers,
-        "num_attention_heads": layer.attention.num_heads,
-        "hidden_activation": attributes.their_activation(
-          self.kind, layer.mlp.activation
-        ),
-        "norm_eps": layer.norm.epsilon,
-        "norm_bias": layer.norm.use_bias,
-        "attention_bias": layer.attention.query.use_bias,
-        "mlp_bias": layer.mlp.wo.use_bias,
-        "layer_types": [_LOCAL if band else _GLOBAL for band in banded],
-        "rope_parameters": {
-          kind: {"rope_type": "default", "rope_theta": theta}
-          for kind, theta in thetas.items()
-        },
-        "embedding_dropout": stack.dropout.rate,
-        "mlp_dropout": layer.mlp.dropout.rate,
-        "tie_word_embeddings": "tokens" not in parts
-        or type(parts["tokens"].softmax).__name__ == "TiedLogits",
-      }
-      if window is not None:
-        found["local_attention"] = 2 * (window - 1)
-      for name, part in parts.items():
-        found |= self._of_head(name, part, model)
-    return {
-      "architectures": [self.classes + self._class_of(heads)],
-      "model_type": self.kind,
-      "pad_token_id": model.pad_id,
-      **found,
-    }
-
-  def _of_head(self, name: str, part: nn.Module, model) -> dict[str, Any]:
-    """The attributes that a head says."""
-    transform = part if name == "tokens" else model.pooler
-    if name in ("tags", "spans"):
-      transform = part.transform
-    found = {
-      "classifier_activation": attributes.their_activation(
-        self.kind, transform.activation
-      ),
-      "classifier_bias": transform.dense.use_bias,
-    }
-    if name == "tokens":
-      softmax = part.softmax
-      dense = getattr(softmax, "logits_dense", softmax)
-      found["decoder_bias"] = dense.use_bias
-    else:
-      found["classifier_dropout"] = part.dropout.rate
-      if name in ("classes", "tags", "number"):
-        found["num_labels"] = part.num_classes
-    if name in _OF_TEXTS:
-      found["classifier_pooling"] = "mean" if model.averages else "cls"
-    return found
+    bound = super().bindings_of(found)
+    return bound if found["heads"] else bound | {"EncoderOnly.pooler": None}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
-    found, heads = self._read(config), self._heads(config)
+    found = self.read(config)
+    heads = found["heads"]
     norm_bias = found["norm_bias"]
 
     def norm(theirs, ours):
@@ -236,7 +253,7 @@ class Modernbert(bert.Bert):
       )
     for name in heads:
       transform = f"heads/{name}"
-      if name in _OF_TEXTS:
+      if name in bert.OF_TEXTS:
         transform = "pooler"
       elif name != "tokens":
         transform += "/transform"
@@ -276,39 +293,6 @@ class Modernbert(bert.Bert):
     del name
     return f"{self.prefix}embeddings.tok_embeddings.weight"
 
-  def _activation(self, name: str, found: Mapping[str, Any]) -> str:
-    return attributes.activation(self.kind, name, found[name])
-
-  def _read(self, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes, with a type of each layer and both bases."""
-    found = self.attributes.read(config)
-    number, every = (
-      found["num_hidden_layers"],
-      found["global_attn_every_n_layers"],
-    )
-    if found["layer_types"] is None:
-      found["layer_types"] = [
-        _LOCAL if index % every else _GLOBAL for index in range(number)
-      ]
-    for kind in found["layer_types"]:
-      attributes.check_allowed(
-        self.kind, "layer_types", kind, (_GLOBAL, _LOCAL)
-      )
-    if len(found["layer_types"]) != number:
-      attributes.check_allowed(
-        self.kind, "num_hidden_layers", number, (len(found["layer_types"]),)
-      )
-    names = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
-    for kind, table in (found["rope_parameters"] or {}).items():
-      attributes.check_allowed(self.kind, "rope_parameters", kind, names)
-      attributes.check_type(self.kind, kind, table, dict)
-      turns = table.get("rope_type", "default")
-      attributes.check_allowed(self.kind, "rope_type", turns, ("default",))
-      theta = table.get("rope_theta", found[names[kind]])
-      attributes.check_type(self.kind, "rope_theta", theta, float)
-      found[names[kind]] = float(theta)
-    return found
-
 
 def _side_by_side(theirs, ours, *, bias: bool) -> Iterator[Link]:
   """Links of a linear map whose outputs lie one after the other."""
@@ -325,16 +309,11 @@ FAMILIES = (
   Modernbert(
     kind="modernbert",
     classes="ModernBert",
-    suffixes=[
-      suffix
-      for suffix in bert.HEADS
-      if suffix not in ("ForPreTraining", "ForNextSentencePrediction")
-    ],
+    suffixes=bert.WITHOUT_PAIRS,
     attributes=_ATTRIBUTES,
     prefix="model.",
     tokens={"softmax": "decoder"},
-    dropouts=dict.fromkeys((*_OF_TEXTS, "tags"), "classifier_dropout"),
     architecture_file="architectures/modernbert.gin",
-    pad_id=50283,
+    has_pooler=False,
   ),
 )

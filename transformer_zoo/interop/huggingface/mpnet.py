@@ -8,42 +8,37 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
-from flax import linen as nn
-
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
-from transformer_zoo.interop.huggingface.attributes import Attributes
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import Transposed
 
 _BUCKETS, _DISTANCE, _PADDING = 32, 128, 1
 
 
-@dataclasses.dataclass(frozen=True)
+def _positions(found: Mapping[str, Any]) -> dict[str, int]:
+  padding = found["pad_token_id"]
+  attributes.check_allowed("mpnet", "pad_token_id", padding, (_PADDING,))
+  return bert.learned_positions(after_padding=True)(found)
+
+
+def _epsilon(parts: Parts) -> float:
+  """The epsilon of the norms, of a model that has buckets like theirs."""
+  bias, padding = parts.bias, parts.model.pad_id
+  found = bias.num_buckets, bias.max_distance
+  if found != (_BUCKETS, _DISTANCE) or padding != _PADDING:
+    raise UserError(
+      f"{parts.kind} models have {_BUCKETS} buckets up to distance "
+      f"{_DISTANCE} and padding {_PADDING}, not {found[0]} up to {found[1]} "
+      f"and {padding}"
+    )
+  return parts.layer.norm.epsilon
+
+
 class Mpnet(bert.Bert):
   """See `Family`."""
-
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
-    """See `Family`."""
-    padding = attributes.padding_id(config, default=self.pad_id)
-    attributes.check_allowed(self.kind, "pad_token_id", padding, (_PADDING,))
-    return super().architecture(config)
-
-  def config(self, model: nn.Module) -> dict[str, Any]:
-    """See `Family`."""
-    with attributes.counterpart(self.kind):
-      bias = model.encoder.position_bias
-      found = bias.num_buckets, bias.max_distance
-      epsilon = model.encoder.layer.norm.epsilon
-    if found != (_BUCKETS, _DISTANCE) or model.pad_id != _PADDING:
-      raise UserError(
-        f"{self.kind} models have {_BUCKETS} buckets up to distance "
-        f"{_DISTANCE} and padding {_PADDING}, not {found[0]} up to {found[1]} "
-        f"and {model.pad_id}"
-      )
-    return {**super().config(model), "layer_norm_eps": epsilon}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
@@ -56,23 +51,15 @@ FAMILIES = (
   Mpnet(
     kind="mpnet",
     classes="MPNet",
-    suffixes=[
-      suffix
-      for suffix in bert.HEADS
-      if suffix not in ("ForPreTraining", "ForNextSentencePrediction")
-    ],
-    attributes=Attributes(
-      defaults={
-        **bert.DEFAULTS,
-        "vocab_size": 30527,
-        "layer_norm_eps": 1e-12,
-      },
-      optional={bert.HAS_POOLER: bool},
-      allowed={
-        "is_decoder": (False,),
-        "is_encoder_decoder": (False,),
-        "relative_attention_num_buckets": (_BUCKETS,),
-      },
+    suffixes=bert.WITHOUT_PAIRS,
+    attributes=bert.WITH_POSITIONS.changed(
+      dataclasses.replace(
+        bert.WITH_POSITIONS["max_position_embeddings"], bound=_positions
+      ),
+      dataclasses.replace(bert.EPSILON, of=_epsilon),
+      allowed={"relative_attention_num_buckets": (_BUCKETS,)},
+      vocab_size=30527,
+      pad_token_id=_PADDING,
     ),
     prefix="mpnet.",
     layer={
@@ -97,11 +84,7 @@ FAMILIES = (
       "number": "classifier.dense",
       "choice": "mpnet.pooler.dense",
     },
-    dropouts={},
     architecture_file="architectures/mpnet.gin",
-    pad_id=_PADDING,
-    has_types=False,
     tokens_activation="gelu_exact",
-    positions_after_padding=True,
   ),
 )

@@ -6,44 +6,77 @@ rows that `parts/cls_last.gin` lays out. Source: `models/xlnet` of
 `transformers`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Any
 
-from flax import linen as nn
 import numpy as np
 
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
-from transformer_zoo.interop.huggingface.attributes import Attributes
-from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 
-_ATTRIBUTES = Attributes(
-  defaults={
-    "vocab_size": 32000,
-    "d_model": 1024,
-    "n_layer": 24,
-    "n_head": 16,
-    "d_inner": 4096,
-    "d_head": None,
-    "ff_activation": "gelu",
-    "layer_norm_eps": 1e-12,
-    "dropout": 0.1,
-    "clamp_len": None,
-    "summary_type": "last",
-    "summary_last_dropout": 0.1,
-    "start_n_top": 5,
-    "end_n_top": 5,
-    "tie_word_embeddings": True,
+_SUMMARY = "sequence_summary.summary"
+
+
+def _summary_type(parts: Parts) -> Any:
+  is_of_texts = any(name in bert.OF_TEXTS for name in parts.heads)
+  return "first" if is_of_texts else UNSAID
+
+
+def _of_beam(name: str) -> Callable[[Mapping[str, Any]], dict[str, int]]:
+  """`Attribute.bound` of a size of the beam search for spans."""
+  bound = {
+    "start_n_top": "SpanBeamLogits.num_starts",
+    "end_n_top": "SpanBeamScorer.num_ends",
+  }[name]
+  return lambda found: (
+    {bound: found[name]} if found["heads"] == ("span_beam",) else {}
+  )
+
+
+def _num_starts(parts: Parts) -> Any:
+  head = parts.heads.get("span_beam")
+  return UNSAID if head is None else head.num_starts
+
+
+_ATTRIBUTES = bert.COMMON.changed(
+  bert.EPSILON,
+  Attribute("d_head", None, kind=int),
+  Attribute(
+    "clamp_len",
+    None,
+    "RelativeSinusoids.clip",
+    lambda parts: parts.relative.clip or -1,
+    kind=int,
+  ),
+  Attribute("summary_type", "last", of=_summary_type),
+  bert.dropout_of_heads("summary_last_dropout", 0.1, bert.OF_TEXTS),
+  Attribute("start_n_top", 5, _of_beam("start_n_top"), _num_starts),
+  Attribute("end_n_top", 5, _of_beam("end_n_top")),
+  attributes.padding("PermutedEncoder.pad_id", 5),
+  without=("attention_probs_dropout_prob",),
+  written={
+    "hidden_size": "d_model",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "d_inner",
+    "hidden_act": "ff_activation",
+    "hidden_dropout_prob": "dropout",
   },
-  optional={"d_head": int, "clamp_len": int},
+  spellings={
+    "vocab_size": "n_token",
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_hidden_layers",
+    "num_attention_heads": "num_attention_heads",
+  },
   allowed={
     "attn_type": ("bi",),
     "bi_data": (False,),
-    "is_decoder": (False,),
-    "is_encoder_decoder": (False,),
     "same_length": (False,),
     "summary_activation": ("tanh",),
     "summary_use_proj": (True,),
@@ -52,15 +85,12 @@ _ATTRIBUTES = Attributes(
   without_effect=(
     f"mem_len reuse_len use_mems_eval use_mems_train use_mems {bert.HAS_POOLER}"
   ).split(),
-  renamed={
-    "n_token": "vocab_size",
-    "hidden_size": "d_model",
-    "num_attention_heads": "n_head",
-    "num_hidden_layers": "n_layer",
-  },
+  vocab_size=32000,
+  hidden_size=1024,
+  num_hidden_layers=24,
+  num_attention_heads=16,
+  intermediate_size=4096,
 )
-_SUMMARY = "sequence_summary.summary"
-_OF_TEXTS = ("classes", "number", "choice")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,102 +137,39 @@ class OneVector:
     return ours[0][None, None]
 
 
-@dataclasses.dataclass(frozen=True)
 class Xlnet(bert.Bert):
   """See `Family`."""
 
-  has_types: bool = False
-  has_pooler: bool = False
-
-  def num_layers(self, config: Mapping[str, Any]) -> int:
+  def gin_files(self, found: Mapping[str, Any]) -> Sequence[str]:
     """See `Family`."""
-    return self._read(config)["n_layer"]
-
-  def architecture(self, config: Mapping[str, Any]) -> Architecture:
-    """See `Family`."""
-    found, heads = self._read(config), self._heads(config)
-    bindings = {
-      "VOCAB_SIZE": found["vocab_size"],
-      "EMBED_DIM": found["d_model"],
-      "MLP_DIM": found["d_inner"],
-      "NUM_HEADS": found["n_head"],
-      "HEAD_DIM": found["d_model"] // found["n_head"],
-      "NUM_ENCODER_LAYERS": found["n_layer"],
-      "DROPOUT_RATE": float(found["dropout"]),
-      "PermutedEncoder.pad_id": attributes.padding_id(config, default=5),
-      "LayerNorm.epsilon": found["layer_norm_eps"],
-      "RelativeSinusoids.clip": found["clamp_len"],
-      "Mlp.activation": attributes.activation(
-        self.kind, "ff_activation", found["ff_activation"]
-      ),
-    }
-    gin_files = [f"heads/{name}.gin" for name in heads]
-    if any(name in _OF_TEXTS for name in heads):
+    files = super().gin_files(found)
+    if any(name in bert.OF_TEXTS for name in found["heads"]):
       summary = found["summary_type"]
       attributes.check_allowed(
         self.kind, "summary_type", summary, ("first", "last")
       )
       if summary == "last":
-        gin_files.append("parts/cls_last.gin")
-    elif not heads:
-      bindings["PermutedEncoder.pooler"] = None
-    bindings |= self._bindings_of_heads(config, found, heads, "linear")
-    if heads == ("span_beam",):
-      bindings |= {
-        "SpanBeamLogits.num_starts": found["start_n_top"],
-        "SpanBeamScorer.num_ends": found["end_n_top"],
-      }
-    if heads == ("tokens",):
-      del bindings["TransformedLogits.activation"]
-    return Architecture((self.architecture_file, *gin_files), bindings)
+        files = (*files, "parts/cls_last.gin")
+    return files
 
-  def config(self, model: nn.Module) -> dict[str, Any]:
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
     """See `Family`."""
-    with attributes.counterpart(self.kind):
-      parts, stack = model.heads.parts, model.encoder
-      layer, heads = stack.layer, tuple(parts)
-      found = {
-        "vocab_size": model.token_embedder.num_embeddings,
-        "d_model": model.token_embedder.features,
-        "n_layer": stack.num_layers,
-        "n_head": layer.attention.num_heads,
-        "d_inner": layer.mlp.d_ff,
-        "ff_activation": attributes.their_activation(
-          self.kind, layer.mlp.activation
-        ),
-        "layer_norm_eps": layer.norm.epsilon,
-        "dropout": layer.dropout.rate,
-        "clamp_len": stack.relative_embedder.clip or -1,
-        "tie_word_embeddings": "tokens" not in parts
-        or type(parts["tokens"].softmax).__name__ == "TiedLogits",
-      }
-      if any(name in _OF_TEXTS for name in heads):
-        found["summary_type"] = "first"
-      if "span_beam" in parts:
-        found["start_n_top"] = parts["span_beam"].num_starts
-      for name, part in parts.items():
-        if name in ("classes", "tags", "number"):
-          found["num_labels"] = part.num_classes
-        if name in self.dropouts:
-          found[self.dropouts[name]] = part.dropout.rate
-    return {
-      "architectures": [self.classes + self._class_of(heads)],
-      "model_type": self.kind,
-      "pad_token_id": model.pad_id,
-      **found,
-    }
+    bound = super().bindings_of(found)
+    bound.pop("TransformedLogits.activation", None)
+    return bound if found["heads"] else bound | {"PermutedEncoder.pooler": None}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
-    found, heads = self._read(config), self._heads(config)
+    found = self.read(config)
+    heads = found["heads"]
     vector = ("query_embedder/embedding",)
     links = [
       Link(self._table("word"), ("token_embedder/embedding",)),
       Link(f"{self.prefix}mask_emb", vector, OneVector()),
     ]
-    inwards = ByHead(found["n_head"])
-    outwards = ByHead(found["n_head"], outwards=True)
-    for index in range(found["n_layer"]):
+    inwards = ByHead(found["num_attention_heads"])
+    outwards = ByHead(found["num_attention_heads"], outwards=True)
+    for index in range(found["num_hidden_layers"]):
       theirs = f"{self.prefix}layer.{index}"
       ours = f"encoder/layers_{index}"
       links += [
@@ -221,31 +188,29 @@ class Xlnet(bert.Bert):
       links.append(
         Link(f"{theirs}.rel_attn.seg_embed", tuple(segments), Stacked())
       )
-      for part, name in self.layer.items():
-        kind = links_lib.layer_norm if "norm" in part else links_lib.linear
-        links += kind(f"{theirs}.{name}", f"{ours}/{part}")
+      links += links_lib.of_table(self.layer, f"{theirs}.", f"{ours}/")
     tied = found["tie_word_embeddings"]
     return [*links, *self._links_of_heads(heads, tied=tied)]
 
   def _table(self, name: str) -> str:
     return f"{self.prefix}{name}_embedding.weight"
 
-  def _read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+  def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`."""
     config = dict(config)
     clip = config.get("clamp_len")
     if isinstance(clip, int) and clip < 1:
       config["clamp_len"] = None
-    found = self.attributes.read(config)
-    attributes.check_multiple(self.kind, found["d_model"], found["n_head"])
+    found = super().read(config)
     if found["d_head"] is not None:
-      size = found["d_model"] // found["n_head"]
+      size = found["hidden_size"] // found["num_attention_heads"]
       attributes.check_allowed(self.kind, "d_head", found["d_head"], (size,))
-    return {**found, "hidden_dropout_prob": found["dropout"]}
+    return found
 
   def _links_of_heads(
     self, heads: Sequence[str], *, tied: bool
   ) -> Iterator[Link]:
-    if any(name in _OF_TEXTS for name in heads):
+    if any(name in bert.OF_TEXTS for name in heads):
       yield from links_lib.linear(_SUMMARY, "pooler/dense")
     if "span_beam" in heads:
       yield from _links_of_beam()
@@ -312,9 +277,8 @@ FAMILIES = (
       "mlp/wo": "ff.layer_2",
       "post_mlp_layer_norm": "ff.layer_norm",
     },
-    outputs=dict.fromkeys(_OF_TEXTS, "logits_proj"),
-    dropouts=dict.fromkeys(_OF_TEXTS, "summary_last_dropout"),
+    outputs=dict.fromkeys(bert.OF_TEXTS, "logits_proj"),
     architecture_file="architectures/xlnet.gin",
-    pad_id=5,
+    has_pooler=False,
   ),
 )
