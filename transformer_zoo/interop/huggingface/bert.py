@@ -9,7 +9,14 @@ zero in what fairseq trained, and DistilBERT has neither token types nor a
 pooler. Source: `models/bert`, `roberta` and `distilbert` of `transformers`.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 import dataclasses
 from typing import Any
 
@@ -31,6 +38,8 @@ from transformer_zoo.tensors.links import ZeroRow
 # What settles a configuration; their classes have no such attributes.
 _ZERO_TYPES, HAS_POOLER = "zero_token_types", "has_pooler"
 _TYPES = "type_vocab_size"
+POSITION_TABLE = "embeddings.position_embeddings"
+_TYPE_TABLE = "embeddings.token_type_embeddings.weight"
 # The output layers that are not called `classifier`.
 _OUTPUTS = {"next_sentence": "cls.seq_relationship", "spans": "qa_outputs"}
 
@@ -263,8 +272,6 @@ class Bert(Family):
     suffixes: The ends of the names of their classes.
     heads: The heads of each of these ends, by our names.
     pooler: The name of the model's pooler after the prefix.
-    layer_list: The name of their list of layers.
-    layer: The name of each part of a layer, by ours.
     tokens: The names of the parts of the head of masked tokens: `dense`,
       `norm`, `softmax`, and `bias`, a second name of the softmax's bias.
     outputs: The name of the output layer of each head, by ours.
@@ -281,6 +288,13 @@ class Bert(Family):
     default_factory=lambda: HEADS
   )
   pooler: str = "pooler.dense"
+  outside: Mapping[str, str] = dataclasses.field(
+    default_factory=lambda: {
+      "token_embedder/embedding": "embeddings.word_embeddings",
+      "encoder/position_embedder/pos_embedding": POSITION_TABLE,
+      "encoder/input_norm": "embeddings.LayerNorm",
+    }
+  )
   layer_list: str = "encoder.layer"
   layer: Mapping[str, str] = dataclasses.field(
     default_factory=lambda: {
@@ -310,9 +324,9 @@ class Bert(Family):
     if "bias" in self.tokens:
       found[self.tokens["bias"]] = f"{softmax}.bias"
     if config.get("tie_word_embeddings", True):
-      found[f"{softmax}.weight"] = self._table("word")
+      found[f"{softmax}.weight"] = self.word_table
     if self._may_lack_types(config):
-      found[self._table("token_type")] = None
+      found[f"{self.prefix}{_TYPE_TABLE}"] = None
     return found
 
   def settle(
@@ -327,7 +341,7 @@ class Bert(Family):
       HAS_POOLER: f"{self.prefix}{self.pooler}.weight" in stored,
     }
     if self._may_lack_types(config):
-      found[_ZERO_TYPES] = self._table("token_type") not in stored
+      found[_ZERO_TYPES] = f"{self.prefix}{_TYPE_TABLE}" not in stored
     found["architectures"] = [self.classes + self._stored_class(found, stored)]
     return found
 
@@ -364,43 +378,25 @@ class Bert(Family):
       end = self._class_of(tuple(model.heads.parts))
     return {**super().config(model), "architectures": [self.classes + end]}
 
-  def links(self, config: Mapping[str, Any]) -> list[Link]:
+  def links_outside(self, found: Mapping[str, Any]) -> Iterator[Link]:
     """See `Family`."""
-    found = self.read(config)
-    heads = found["heads"]
-    words, types = "token_embedder/embedding", self._table("token_type")
-    links = [
-      Link(self._table("word"), (words,)),
-      Link(
-        self._table("position"), ("encoder/position_embedder/pos_embedding",)
-      ),
-      *links_lib.layer_norm(
-        f"{self.prefix}embeddings.LayerNorm", "encoder/input_norm"
-      ),
-    ]
+    yield from super().links_outside(found)
+    words, types = "token_embedder/embedding", f"{self.prefix}{_TYPE_TABLE}"
     if found.get(_ZERO_TYPES):
-      links.append(Link(types, (words,), ZeroRow(), only_written=True))
+      yield Link(types, (words,), ZeroRow(), only_written=True)
     elif _TYPES in found:
-      links.append(Link(types, ("token_type_embedder/embedding",)))
-    for index, layer in enumerate(self._layers(found)):
-      links += links_lib.of_table(
-        self.layer, f"{self.prefix}{layer}.", f"encoder/layers_{index}/"
-      )
+      yield Link(types, ("token_type_embedder/embedding",))
     pooler = f"{self.prefix}{self.pooler}"
-    own = {self.own_poolers.get(name) for name in heads}
+    own = {self.own_poolers.get(name) for name in found["heads"]}
     if pooler not in own and (
-      found[HAS_POOLER] or self._reads_pooler(found, heads)
+      found.get(HAS_POOLER) or self._reads_pooler(found, found["heads"])
     ):
-      links += links_lib.linear(pooler, "pooler/dense")
+      yield from links_lib.linear(pooler, "pooler/dense")
+
+  def links_of_heads(self, found: Mapping[str, Any]) -> Iterable[Link]:
+    """See `Family`."""
     tied = found["tie_word_embeddings"]
-    return [*links, *self._links_of_heads(heads, tied=tied)]
-
-  def _layers(self, found) -> list[str]:
-    """Their names of the layers that have parameters, after the prefix."""
-    return [f"{self.layer_list}.{i}" for i in range(found["num_hidden_layers"])]
-
-  def _table(self, name: str) -> str:
-    return f"{self.prefix}embeddings.{name}_embeddings.weight"
+    return self._links_of_heads(found["heads"], tied=tied)
 
   def _may_lack_types(self, config: Mapping[str, Any]) -> bool:
     return _TYPES in self.attributes and config.get(_TYPES) == 1
@@ -408,7 +404,7 @@ class Bert(Family):
   def _reads_pooler(self, found, heads) -> bool:
     """Whether the model's pooler is used, a bare model's always."""
     if not heads:
-      return self.has_pooler and found[HAS_POOLER] is not False
+      return self.has_pooler and found.get(HAS_POOLER) is not False
     return self.has_pooler and any(
       name in READ_POOLED and name not in self.own_poolers for name in heads
     )

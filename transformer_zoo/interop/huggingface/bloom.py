@@ -72,8 +72,8 @@ _ATTRIBUTES = Attributes(
 class _Bloom(LanguageModel):
   """See `LanguageModel`."""
 
-  def joined(self, found, theirs, ours) -> Iterator[Link]:
-    """See `LanguageModel`."""
+  def links_inside(self, found, theirs, ours) -> Iterator[Link]:
+    """See `Family`."""
     parts = [f"{ours}self_attention/{p}" for p in ("query", "key", "value")]
     for word, leaf in {"weight": "kernel", "bias": "bias"}.items():
       yield Link(
@@ -90,7 +90,7 @@ FAMILIES = (
     prefix="transformer.",
     architecture_file="architectures/bloom.gin",
     layers=("n_layer",),
-    layer_list="transformer.h",
+    layer_list="h",
     layer={
       "pre_self_attention_layer_norm": "input_layernorm",
       "pre_mlp_layer_norm": "post_attention_layernorm",
@@ -101,9 +101,9 @@ FAMILIES = (
     bindings={"embedding/Dropout.rate": 0.0},
     written={"architectures": ["BloomForCausalLM"]},
     outside={
-      "token_embedder/embedding": "transformer.word_embeddings",
-      "decoder/input_norm": "transformer.word_embeddings_layernorm",
-      "decoder/decoder_norm": "transformer.ln_f",
+      "token_embedder/embedding": "word_embeddings",
+      "decoder/input_norm": "word_embeddings_layernorm",
+      "decoder/decoder_norm": "ln_f",
     },
   ),
 )

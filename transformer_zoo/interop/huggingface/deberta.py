@@ -6,7 +6,7 @@ spellings, `legacy` and not; which, the tensors of a file tell. Source:
 `models/deberta` and `deberta_v2` of `transformers`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -25,7 +25,6 @@ from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 
 _TERMS = ("c2p", "p2c")
-_TABLE = "encoder/relative_embedder/embedding"
 _LEGACY = {
   "dense": "cls.predictions.transform.dense",
   "norm": "cls.predictions.transform.LayerNorm",
@@ -42,7 +41,7 @@ _NONE_IF_NEGATIVE = ("max_relative_positions", "position_buckets")
 # All are those of the hidden states.
 _WIDTHS = ("pooler_hidden_size", "embedding_size")
 _TYPE = "pos_att_type"
-_REST_OF_LAYER = {
+_LAYER = {
   "attention/out": "attention.output.dense",
   "post_attention_layer_norm": "attention.output.LayerNorm",
   "mlp/wi": "intermediate.dense",
@@ -300,7 +299,7 @@ class Deberta(bert.Bert):
     Without distances, the norm of their table too.
     """
     wanted = {link.theirs for link in self.links(config)}
-    unread = {self._table("position")}
+    unread = {self._position_table}
     if not self.read(config)["relative_attention"]:
       norm = f"{self.prefix}encoder.LayerNorm"
       unread |= {f"{norm}.weight", f"{norm}.bias"}
@@ -336,49 +335,29 @@ class Deberta(bert.Bert):
       )
     return super().config(model)
 
-  def links(self, config: Mapping[str, Any]) -> list[Link]:
+  def links_outside(self, found: Mapping[str, Any]) -> Iterator[Link]:
     """See `Family`."""
-    found = self.read(config)
-    heads = found["heads"]
-    links = [
-      Link(self._table("word"), ("token_embedder/embedding",)),
-      *links_lib.layer_norm(
-        f"{self.prefix}embeddings.LayerNorm", "encoder/input_norm"
-      ),
-    ]
+    yield from super().links_outside(found)
     if found["relative_attention"]:
-      links.append(
-        Link(f"{self.prefix}encoder.rel_embeddings.weight", (_TABLE,))
-      )
+      table = "encoder/relative_embedder/embedding"
+      yield Link(f"{self.prefix}encoder.rel_embeddings.weight", (table,))
       if "layer_norm" in _words(found.get("norm_rel_ebd", "none")):
         norm = "encoder/relative_embedder/norm"
-        links += links_lib.layer_norm(f"{self.prefix}encoder.LayerNorm", norm)
+        yield from links_lib.layer_norm(f"{self.prefix}encoder.LayerNorm", norm)
     if found["position_biased_input"]:
       positions = "encoder/position_embedder/pos_embedding"
-      links.append(Link(self._table("position"), (positions,)))
-    if found.get("conv_kernel_size"):
+      yield Link(self._position_table, (positions,))
+    if size := found.get("conv_kernel_size"):
       theirs, ours = f"{self.prefix}encoder.conv", "encoder/convolution"
-      links.append(
-        Link(
-          f"{theirs}.conv.weight",
-          (f"{ours}/kernel",),
-          Kernel(found["conv_kernel_size"]),
-        )
-      )
-      links.append(Link(f"{theirs}.conv.bias", (f"{ours}/bias",)))
-      links += links_lib.layer_norm(f"{theirs}.LayerNorm", f"{ours}/norm")
-    for index in range(found["num_hidden_layers"]):
-      theirs = f"{self.prefix}encoder.layer.{index}"
-      ours = f"encoder/layers_{index}"
-      links += self._links_of_attention(
-        found, f"{theirs}.attention.self", f"{ours}/attention"
-      )
-      links += links_lib.of_table(_REST_OF_LAYER, f"{theirs}.", f"{ours}/")
-    variant = self._spelling(found["legacy"])
-    tied = found["tie_word_embeddings"]
-    return [*links, *variant._links_of_heads(heads, tied=tied)]
+      yield Link(f"{theirs}.conv.weight", (f"{ours}/kernel",), Kernel(size))
+      yield Link(f"{theirs}.conv.bias", (f"{ours}/bias",))
+      yield from links_lib.layer_norm(f"{theirs}.LayerNorm", f"{ours}/norm")
 
-  def _links_of_attention(self, found, theirs, ours) -> Iterator[Link]:
+  def links_inside(
+    self, found: Mapping[str, Any], theirs: str, ours: str
+  ) -> Iterator[Link]:
+    """See `Family`."""
+    theirs, ours = f"{theirs}attention.self", f"{ours}attention"
     names = ("query", "key", "value")
     if not self._is_v1:
       for name in names:
@@ -401,6 +380,14 @@ class Deberta(bert.Bert):
         f"{ours}/{_POSITIONS[term]}",
         bias=biases[term],
       )
+
+  def links_of_heads(self, found: Mapping[str, Any]) -> Iterable[Link]:
+    """See `Family`; which spelling, the configuration tells."""
+    return super(Deberta, self._spelling(found["legacy"])).links_of_heads(found)
+
+  @property
+  def _position_table(self) -> str:
+    return f"{self.prefix}{bert.POSITION_TABLE}.weight"
 
   def _links_of_heads(
     self, heads: Sequence[str], *, tied: bool
@@ -495,6 +482,12 @@ FAMILIES = (
     attributes=_OF_V1,
     prefix="deberta.",
     tokens=_LEGACY,
+    outside={
+      "token_embedder/embedding": "embeddings.word_embeddings",
+      "encoder/input_norm": "embeddings.LayerNorm",
+    },
+    layer=_LAYER,
+    has_pooler=False,
     architecture_file="architectures/deberta.gin",
     bindings={"encoder/Stack.mask_decoder": None},
     written={"type_vocab_size": 0},
@@ -506,6 +499,12 @@ FAMILIES = (
     attributes=_OF_V2,
     prefix="deberta.",
     tokens=_LEGACY,
+    outside={
+      "token_embedder/embedding": "embeddings.word_embeddings",
+      "encoder/input_norm": "embeddings.LayerNorm",
+    },
+    layer=_LAYER,
+    has_pooler=False,
     architecture_file="architectures/deberta_v2.gin",
     bindings={"encoder/Stack.mask_decoder": None},
     written={"type_vocab_size": 0},

@@ -106,14 +106,12 @@ class Factorized(bert.Bert):
     """See `Family`."""
     return super().config(model.offers.fine_tuned or model)
 
-  def links(self, config: Mapping[str, Any]) -> list[Link]:
+  def links_outside(self, found: Mapping[str, Any]) -> Iterator[Link]:
     """See `Family`."""
-    links = super().links(config)
-    row = self.attributes["embedding_size"]
-    if row.bindings(self.read(config)):
+    yield from super().links_outside(found)
+    if self.attributes["embedding_size"].bindings(found):
       theirs = f"{self.prefix}{self.projection}"
-      links += links_lib.linear(theirs, _PROJECTION)
-    return links
+      yield from links_lib.linear(theirs, _PROJECTION)
 
   def left_out(
     self, config: Mapping[str, Any], stored: Collection[str]
@@ -160,7 +158,8 @@ class Albert(Factorized):
       bound["head/Dropout.rate"] = found["classifier_dropout"]
     return bound
 
-  def _layers(self, found) -> list[str]:
+  def layer_names(self, found: Mapping[str, Any]) -> Sequence[str]:
+    """See `Family`."""
     return [
       f"encoder.albert_layer_groups.{group}.albert_layers.0"
       for group in range(found["num_hidden_groups"])

@@ -60,6 +60,10 @@ class Family:
     written: Attributes of every config.json that is written.
     layers: The names of the attributes that count layers.
     side: The stack that the attributes describe, "encoder" or "decoder".
+    outside: Their name of each table and norm before and after the layers,
+      after the prefix, by ours.
+    layer_list: The name of their list of layers, after the prefix.
+    layer: Their name of each norm and linear map of a layer, by ours.
   """
 
   kind: str
@@ -71,6 +75,9 @@ class Family:
   written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   layers: Sequence[str] = ("num_hidden_layers",)
   side: str = "decoder"
+  outside: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  layer_list: str = ""
+  layer: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
     """Names of tensors that are another one (tied weights), and its name.
@@ -164,7 +171,63 @@ class Family:
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """All parameters of the model of a config.json."""
-    raise NotImplementedError
+    found = self.read(config)
+    links = [*self.links_outside(found)]
+    unbiased = self._without_bias(found)
+    for index, name in enumerate(self.layer_names(found)):
+      theirs, ours = f"{self.prefix}{name}.", f"{self.side}/layers_{index}/"
+      links += links_lib.of_table(
+        self.layer, theirs, ours, without_bias=unbiased
+      )
+      links += self.links_inside(found, theirs, ours)
+    return [*links, *self.links_of_heads(found)]
+
+  @property
+  def word_table(self) -> str:
+    """The name of the tensor with the embeddings of tokens."""
+    return f"{self.prefix}{self.outside['token_embedder/embedding']}.weight"
+
+  def links_outside(self, found: Mapping[str, Any]) -> Iterable[Link]:
+    """Links of what stands before and after the layers."""
+    del found
+    return links_lib.of_table(self.outside, self.prefix)
+
+  def layer_names(self, found: Mapping[str, Any]) -> Sequence[str]:
+    """Their names of the layers that have parameters, after the prefix."""
+    (number,) = self.layers
+    return [f"{self.layer_list}.{index}" for index in range(found[number])]
+
+  def links_inside(
+    self, found: Mapping[str, Any], theirs: str, ours: str
+  ) -> Iterable[Link]:
+    """Links of the tensors of a layer that `layer` cannot describe.
+
+    Args:
+      found: The attributes of the model.
+      theirs: What stands before the names of their tensors.
+      ours: What stands before the names of our parameters.
+    """
+    del found, theirs, ours
+    return ()
+
+  def links_of_heads(self, found: Mapping[str, Any]) -> Iterable[Link]:
+    """Links of the heads of a model with these attributes."""
+    del found
+    return ()
+
+  def _without_bias(self, found: Mapping[str, Any]) -> list[str]:
+    """Our names of the linear maps of a layer whose bindings say so."""
+    bound = self.bindings_of(found)
+    return [
+      name
+      for name in self.layer
+      if bound.get(f"{_scope(name)}/Linear.use_bias") is False
+    ]
+
+
+def _scope(name: str) -> str:
+  """The scope in gin of a part of a layer: wi of mlp/wi_0."""
+  return name.rpartition("/")[2].partition("_")[0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,22 +235,15 @@ class LanguageModel(Family):
   """A decoder whose softmax may have the matrix of the embeddings.
 
   Attributes:
-    outside: Their name of each table and norm outside of the layers, by ours.
-    layer_list: The name of their list of layers.
-    layer: Their name of each part of a layer, by ours.
     has_own_softmax: Whether the softmax always has a matrix of its own, and a
       bias.
   """
 
-  outside: Mapping[str, str]
-  layer_list: str
-  layer: Mapping[str, str]
   has_own_softmax: bool = False
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
     """See `Family`."""
-    table = f"{self.outside['token_embedder/embedding']}.weight"
-    return {HEAD: table} if self._says_tied(config) else {}
+    return {HEAD: self.word_table} if self._says_tied(config) else {}
 
   def settle(
     self, config: Mapping[str, Any], stored: Collection[str]
@@ -203,51 +259,14 @@ class LanguageModel(Family):
     softmax = "tied" if found["tie_word_embeddings"] else "untied"
     return (self.architecture_file, f"parts/softmax/{softmax}.gin")
 
-  def links(self, config: Mapping[str, Any]) -> list[Link]:
+  def links_of_heads(self, found: Mapping[str, Any]) -> Iterable[Link]:
     """See `Family`."""
-    found = self.read(config)
-    links = [*links_lib.of_table(self.outside)]
-    unbiased = self._without_bias(found)
-    (number,) = self.layers
-    for layer in range(found[number]):
-      theirs, ours = f"{self.layer_list}.{layer}.", f"decoder/layers_{layer}/"
-      links += links_lib.of_table(
-        self.layer, theirs, ours, without_bias=unbiased
-      )
-      links += self.joined(found, theirs, ours)
-    if not found["tie_word_embeddings"]:
-      links += links_lib.linear(
-        "lm_head", "decoder/logits_dense", bias=self.has_own_softmax
-      )
-    return links
-
-  def joined(
-    self, found: Mapping[str, Any], theirs: str, ours: str
-  ) -> Iterable[Link]:
-    """Links of the tensors of a layer that hold several of our parameters.
-
-    Args:
-      found: The attributes of the model.
-      theirs: What stands before the names of their tensors.
-      ours: What stands before the names of our parameters.
-    """
-    del found, theirs, ours
-    return ()
-
-  def _without_bias(self, found: Mapping[str, Any]) -> list[str]:
-    """Our names of the linear maps of a layer whose bindings say so."""
-    bound = self.bindings_of(found)
-    return [
-      name
-      for name in self.layer
-      if bound.get(f"{_scope(name)}/Linear.use_bias") is False
-    ]
+    if found["tie_word_embeddings"]:
+      return ()
+    return links_lib.linear(
+      "lm_head", "decoder/logits_dense", bias=self.has_own_softmax
+    )
 
   def _says_tied(self, config: Mapping[str, Any]) -> bool:
     name = "tie_word_embeddings"
     return config.get(name, self.attributes[name].default)
-
-
-def _scope(name: str) -> str:
-  """The scope in gin of a part of a layer: wi of mlp/wi_0."""
-  return name.rpartition("/")[2].partition("_")[0]

@@ -89,8 +89,8 @@ _OF_GPT_1 = OF_GPT_2.changed(
 class _Gpt(LanguageModel):
   """See `LanguageModel`."""
 
-  def joined(self, found, theirs, ours) -> Iterator[Link]:
-    """See `LanguageModel`; every map is a `Conv1D`, also those of one part."""
+  def links_inside(self, found, theirs, ours) -> Iterator[Link]:
+    """See `Family`; every map is a `Conv1D`, also those of one part."""
     del found
     for name, parts in _MAPS.items():
       yield from links_lib.conv1d(
@@ -117,10 +117,10 @@ FAMILIES = (
     architecture_file="architectures/gpt_1.gin",
     written={"architectures": ["OpenAIGPTLMHeadModel"]},
     outside={
-      "token_embedder/embedding": "transformer.tokens_embed",
-      "decoder/position_embedder/pos_embedding": "transformer.positions_embed",
+      "token_embedder/embedding": "tokens_embed",
+      "decoder/position_embedder/pos_embedding": "positions_embed",
     },
-    layer_list="transformer.h",
+    layer_list="h",
     layer={
       "post_self_attention_layer_norm": "ln_1",
       "post_mlp_layer_norm": "ln_2",
@@ -135,11 +135,11 @@ FAMILIES = (
     architecture_file="architectures/gpt_2.gin",
     written={"architectures": ["GPT2LMHeadModel"]},
     outside={
-      "token_embedder/embedding": "transformer.wte",
-      "decoder/position_embedder/pos_embedding": "transformer.wpe",
-      "decoder/decoder_norm": "transformer.ln_f",
+      "token_embedder/embedding": "wte",
+      "decoder/position_embedder/pos_embedding": "wpe",
+      "decoder/decoder_norm": "ln_f",
     },
-    layer_list="transformer.h",
+    layer_list="h",
     layer={
       "pre_self_attention_layer_norm": "ln_1",
       "pre_mlp_layer_norm": "ln_2",

@@ -56,10 +56,10 @@ FAMILIES = (
     layers=("n_layer",),
     written={"architectures": ["GPTJForCausalLM"]},
     outside={
-      "token_embedder/embedding": "transformer.wte",
-      "decoder/decoder_norm": "transformer.ln_f",
+      "token_embedder/embedding": "wte",
+      "decoder/decoder_norm": "ln_f",
     },
-    layer_list="transformer.h",
+    layer_list="h",
     layer={
       "pre_layer_norm": "ln_1",
       "self_attention/query": "attn.q_proj",

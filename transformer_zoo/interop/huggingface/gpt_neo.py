@@ -109,7 +109,7 @@ FAMILIES = (
       "key/Linear.use_bias": False,
       "value/Linear.use_bias": False,
     },
-    layer_list="transformer.h",
+    layer_list="h",
     layer={
       "pre_self_attention_layer_norm": "ln_1",
       "pre_mlp_layer_norm": "ln_2",
@@ -122,9 +122,9 @@ FAMILIES = (
     },
     written={"architectures": ["GPTNeoForCausalLM"]},
     outside={
-      "token_embedder/embedding": "transformer.wte",
-      "decoder/position_embedder/pos_embedding": "transformer.wpe",
-      "decoder/decoder_norm": "transformer.ln_f",
+      "token_embedder/embedding": "wte",
+      "decoder/position_embedder/pos_embedding": "wpe",
+      "decoder/decoder_norm": "ln_f",
     },
   ),
 )

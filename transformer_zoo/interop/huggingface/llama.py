@@ -272,10 +272,10 @@ def _family(kind, class_name, attributes, bindings) -> LanguageModel:
     bindings=bindings,
     written={"architectures": [class_name]},
     outside={
-      "token_embedder/embedding": "model.embed_tokens",
-      "decoder/decoder_norm/scale": "model.norm",
+      "token_embedder/embedding": "embed_tokens",
+      "decoder/decoder_norm/scale": "norm",
     },
-    layer_list="model.layers",
+    layer_list="layers",
     layer={
       "pre_self_attention_layer_norm/scale": "input_layernorm",
       "pre_mlp_layer_norm/scale": "post_attention_layernorm",

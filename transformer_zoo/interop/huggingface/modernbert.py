@@ -215,61 +215,50 @@ class Modernbert(bert.Bert):
     return bound if found["heads"] else bound | {"EncoderOnly.pooler": None}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
-    """See `Family`."""
-    found = self.read(config)
-    heads = found["heads"]
-    norm_bias = found["norm_bias"]
-
-    def norm(theirs, ours):
-      links = links_lib.layer_norm(theirs, ours)
-      return [link for link in links if norm_bias or "scale" in link.ours[0]]
-
-    links = [
-      Link(self._table("word"), ("token_embedder/embedding",)),
-      *norm(f"{self.prefix}embeddings.norm", "encoder/input_norm"),
-      *norm(f"{self.prefix}final_norm", "encoder/encoder_norm"),
+    """See `Family`; the embeddings' norm is that of the first attention."""
+    unread = ["encoder/layers_0/pre_attention_layer_norm/scale"]
+    unread.append("encoder/layers_0/pre_attention_layer_norm/bias")
+    has_bias = self.read(config)["norm_bias"]
+    return [
+      link
+      for link in super().links(config)
+      if link.ours[0] not in unread
+      and (has_bias or not link.ours[0].endswith("norm/bias"))
     ]
-    for index in range(found["num_hidden_layers"]):
-      theirs = f"{self.prefix}layers.{index}"
-      ours = f"encoder/layers_{index}"
-      if index:
-        links += norm(f"{theirs}.attn_norm", f"{ours}/pre_attention_layer_norm")
-      links += norm(f"{theirs}.mlp_norm", f"{ours}/pre_mlp_layer_norm")
-      attention = [f"{ours}/attention/{n}" for n in ("query", "key", "value")]
-      links += _side_by_side(
-        f"{theirs}.attn.Wqkv", attention, bias=found["attention_bias"]
-      )
-      links += links_lib.linear(
-        f"{theirs}.attn.Wo",
-        f"{ours}/attention/out",
-        bias=found["attention_bias"],
-      )
-      gate_and_value = [f"{ours}/mlp/{n}" for n in ("wi_0", "wi_1")]
-      links += _side_by_side(
-        f"{theirs}.mlp.Wi", gate_and_value, bias=found["mlp_bias"]
-      )
-      links += links_lib.linear(
-        f"{theirs}.mlp.Wo", f"{ours}/mlp/wo", bias=found["mlp_bias"]
-      )
-    for name in heads:
+
+  def links_inside(
+    self, found: Mapping[str, Any], theirs: str, ours: str
+  ) -> Iterator[Link]:
+    """See `Family`."""
+    attention = [f"{ours}attention/{n}" for n in ("query", "key", "value")]
+    yield from _side_by_side(
+      f"{theirs}attn.Wqkv", attention, bias=found["attention_bias"]
+    )
+    gate_and_value = [f"{ours}mlp/{n}" for n in ("wi_0", "wi_1")]
+    yield from _side_by_side(
+      f"{theirs}mlp.Wi", gate_and_value, bias=found["mlp_bias"]
+    )
+
+  def links_of_heads(self, found: Mapping[str, Any]) -> Iterator[Link]:
+    """See `Family`."""
+    for name in found["heads"]:
       transform = f"heads/{name}"
       if name in bert.OF_TEXTS:
         transform = "pooler"
       elif name != "tokens":
         transform += "/transform"
-      links += links_lib.linear(
+      yield from links_lib.linear(
         "head.dense", f"{transform}/dense", bias=found["classifier_bias"]
       )
-      links += norm("head.norm", f"{transform}/norm")
+      yield from links_lib.layer_norm("head.norm", f"{transform}/norm")
       if name != "tokens":
-        links += links_lib.linear("classifier", f"heads/{name}/out")
+        yield from links_lib.linear("classifier", f"heads/{name}/out")
       elif not found["tie_word_embeddings"]:
-        links += links_lib.linear(
+        yield from links_lib.linear(
           "decoder", "heads/tokens/logits_dense", bias=found["decoder_bias"]
         )
       elif found["decoder_bias"]:
-        links.append(Link("decoder.bias", ("heads/tokens/logits_bias",)))
-    return links
+        yield Link("decoder.bias", ("heads/tokens/logits_bias",))
 
   def _links_of_heads(
     self, heads: Sequence[str], *, tied: bool
@@ -288,10 +277,6 @@ class Modernbert(bert.Bert):
     known = ("head.dense.weight", "classifier.weight", "decoder.weight")
     kept = [n for n in stored if n.startswith(self.prefix) or n in known]
     return super()._stored_class(config, kept)
-
-  def _table(self, name: str) -> str:
-    del name
-    return f"{self.prefix}embeddings.tok_embeddings.weight"
 
 
 def _side_by_side(theirs, ours, *, bias: bool) -> Iterator[Link]:
@@ -313,6 +298,18 @@ FAMILIES = (
     attributes=_ATTRIBUTES,
     prefix="model.",
     tokens={"softmax": "decoder"},
+    outside={
+      "token_embedder/embedding": "embeddings.tok_embeddings",
+      "encoder/input_norm": "embeddings.norm",
+      "encoder/encoder_norm": "final_norm",
+    },
+    layer_list="layers",
+    layer={
+      "pre_attention_layer_norm": "attn_norm",
+      "attention/out": "attn.Wo",
+      "pre_mlp_layer_norm": "mlp_norm",
+      "mlp/wo": "mlp.Wo",
+    },
     architecture_file="architectures/modernbert.gin",
     has_pooler=False,
   ),

@@ -4,7 +4,7 @@ Its class has 32 buckets and counts positions from 2 whatever config.json says.
 Source: `models/mpnet` of `transformers`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import dataclasses
 from typing import Any
 
@@ -40,11 +40,12 @@ def _epsilon(parts: Parts) -> float:
 class Mpnet(bert.Bert):
   """See `Family`."""
 
-  def links(self, config: Mapping[str, Any]) -> list[Link]:
+  def links_outside(self, found: Mapping[str, Any]) -> Iterator[Link]:
     """See `Family`."""
+    yield from super().links_outside(found)
     theirs = f"{self.prefix}encoder.relative_attention_bias.weight"
     ours = ("encoder/relpos_bias/rel_embedding",)
-    return [*super().links(config), Link(theirs, ours, Transposed())]
+    yield Link(theirs, ours, Transposed())
 
 
 FAMILIES = (

@@ -158,42 +158,25 @@ class Xlnet(bert.Bert):
     bound.pop("TransformedLogits.activation", None)
     return bound if found["heads"] else bound | {"PermutedEncoder.pooler": None}
 
-  def links(self, config: Mapping[str, Any]) -> list[Link]:
+  def links_outside(self, found: Mapping[str, Any]) -> Iterator[Link]:
     """See `Family`."""
-    found = self.read(config)
-    heads = found["heads"]
+    yield from super().links_outside(found)
     vector = ("query_embedder/embedding",)
-    links = [
-      Link(self._table("word"), ("token_embedder/embedding",)),
-      Link(f"{self.prefix}mask_emb", vector, OneVector()),
-    ]
-    inwards = ByHead(found["num_attention_heads"])
-    outwards = ByHead(found["num_attention_heads"], outwards=True)
-    for index in range(found["num_hidden_layers"]):
-      theirs = f"{self.prefix}layer.{index}"
-      ours = f"encoder/layers_{index}"
-      links += [
-        Link(
-          f"{theirs}.rel_attn.{name}",
-          (f"{ours}/attention/{part}/kernel",),
-          outwards if part == "out" else inwards,
-        )
-        for part, name in _MATRICES.items()
-      ]
-      links += [
-        Link(f"{theirs}.rel_attn.{name}", (f"{ours}/attention/{part}",))
-        for part, name in _VECTORS.items()
-      ]
-      segments = [f"{ours}/attention/{n}_segment" for n in ("same", "other")]
-      links.append(
-        Link(f"{theirs}.rel_attn.seg_embed", tuple(segments), Stacked())
-      )
-      links += links_lib.of_table(self.layer, f"{theirs}.", f"{ours}/")
-    tied = found["tie_word_embeddings"]
-    return [*links, *self._links_of_heads(heads, tied=tied)]
+    yield Link(f"{self.prefix}mask_emb", vector, OneVector())
 
-  def _table(self, name: str) -> str:
-    return f"{self.prefix}{name}_embedding.weight"
+  def links_inside(
+    self, found: Mapping[str, Any], theirs: str, ours: str
+  ) -> Iterator[Link]:
+    """See `Family`."""
+    heads = found["num_attention_heads"]
+    for part, name in _MATRICES.items():
+      layout = ByHead(heads, outwards=part == "out")
+      kernel = (f"{ours}attention/{part}/kernel",)
+      yield Link(f"{theirs}rel_attn.{name}", kernel, layout)
+    for part, name in _VECTORS.items():
+      yield Link(f"{theirs}rel_attn.{name}", (f"{ours}attention/{part}",))
+    segments = [f"{ours}attention/{n}_segment" for n in ("same", "other")]
+    yield Link(f"{theirs}rel_attn.seg_embed", tuple(segments), Stacked())
 
   def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
     """See `Family`."""
@@ -271,6 +254,8 @@ FAMILIES = (
     attributes=_ATTRIBUTES,
     prefix="transformer.",
     tokens={"softmax": "lm_loss"},
+    outside={"token_embedder/embedding": "word_embedding"},
+    layer_list="layer",
     layer={
       "post_attention_layer_norm": "rel_attn.layer_norm",
       "mlp/wi": "ff.layer_1",
