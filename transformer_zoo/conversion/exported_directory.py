@@ -36,14 +36,7 @@ _SIZES = (
   "n_positions",
   "max_position_embeddings",
 )
-
 _AXIS = "embed"
-# Models -> classes that `AutoTokenizer` takes for them; in place of another one
-# it takes the model's own, which cuts texts otherwise or fails.
-_TAKEN_FOR = {
-  "mistral": ("PreTrainedTokenizerFast",),
-  "qwen2": ("PreTrainedTokenizerFast", "GPT2Tokenizer"),
-}
 
 
 def write(
@@ -128,11 +121,11 @@ def tokenizer_to_name(folder: pathlib.Path) -> str:
     UserError: A file is damaged.
   """
   kind = files.tokenizer_config(str(folder)).get("tokenizer_class")
-  model_type = files.stated_model_type(str(folder))
-  if kind in (None, *_TAKEN_FOR.get(model_type, (kind,))):
+  family = family_of(schemas.read(folder / directory.CONFIG, schemas.CONFIG))
+  if kind is None or kind in (family.tokenizer_classes or (kind,)):
     return ""
   return (
-    f"AutoTokenizer does not take {kind} for a {model_type} model; load the "
+    f"AutoTokenizer does not take {kind} for a {family.kind} model; load the "
     f"tokenizer with transformers.{kind}.from_pretrained"
   )
 

@@ -158,6 +158,11 @@ class Bart(Family):
       return {**found, **self._described_head(model)}
     return {**found, "architectures": [self.classes + _GENERATION]}
 
+  @property
+  def head_names(self) -> Collection[str]:
+    """See `Family`."""
+    return ("lm_head.", "classification_head.", "qa_outputs.", BIAS)
+
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
     found = self.read(config)

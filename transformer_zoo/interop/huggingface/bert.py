@@ -393,6 +393,17 @@ class Bert(Family):
     ):
       yield from links_lib.linear(pooler, "pooler/dense")
 
+  @property
+  def head_names(self) -> Collection[str]:
+    """See `Family`."""
+    return {
+      f"{link.theirs.partition('.')[0]}."
+      for heads in self.heads.values()
+      for tied in (True, False)
+      for link in self._links_of_heads(heads, tied=tied)
+      if not link.theirs.startswith(self.prefix)
+    }
+
   def links_of_heads(self, found: Mapping[str, Any]) -> Iterable[Link]:
     """See `Family`."""
     tied = found["tie_word_embeddings"]

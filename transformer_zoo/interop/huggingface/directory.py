@@ -13,6 +13,7 @@ from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import flax_files
 from transformer_zoo.interop.huggingface import pytorch_files
 from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.huggingface.family import HEAD
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors import safetensors
 from transformer_zoo.tensors.lazy_tensors import are_equal
@@ -23,27 +24,6 @@ SAFETENSORS = "model.safetensors"
 PYTORCH = "pytorch_model.bin"
 FLAX = "flax_model.msgpack"
 INDEX = ".index.json"
-_HEAD = "lm_head.weight"
-# In no class have these the prefix of the other tensors.
-_HEADS = (
-  "lm_head.",
-  "cls.",
-  "classifier.",
-  "discriminator_predictions.",
-  "generator_lm_head.",
-  "generator_predictions.",
-  "pre_classifier.",
-  "predictions.",
-  "qa_outputs.",
-  "sequence_summary.",
-  "start_logits.",
-  "end_logits.",
-  "answer_class.",
-  "sop_classifier.",
-  "vocab_layer_norm.",
-  "vocab_projector.",
-  "vocab_transform.",
-)
 # Names in the files of 2018 and 2019 -> today's.
 _OLD_NAMES = {
   "LayerNorm.gamma": "LayerNorm.weight",
@@ -241,7 +221,7 @@ def _check_absent(folder, absent, aliases, config) -> None:
   tied is no such place: without its matrix it would be read as tied.
   """
   if config.get("tie_word_embeddings") is False:
-    aliases = aliases.keys() - {_HEAD}
+    aliases = aliases.keys() - {HEAD}
   if complaint := _named("not in its shards", set(absent).difference(aliases)):
     raise UserError(
       f"the index in {str(folder)!r} names tensors that are {complaint[0]}"
@@ -255,11 +235,11 @@ def _with_prefix(tensors, family) -> dict[str, Tensor | None]:
     for name, tensor in tensors.items()
     if not any(re.fullmatch(pattern, name) for pattern in family.ignored)
   }
-  prefix = family.prefix
+  prefix, heads = family.prefix, tuple(family.head_names)
   if not prefix or any(name.startswith(prefix) for name in kept):
     return kept
   return {
-    name if name.startswith(_HEADS) else prefix + name: tensor
+    name if name.startswith(heads) else prefix + name: tensor
     for name, tensor in kept.items()
   }
 

@@ -58,6 +58,9 @@ class Family:
     architecture_file: The gin file of the architecture.
     bindings: The bindings of all its models.
     written: Attributes of every config.json that is written.
+    tokenizer_classes: The classes that `AutoTokenizer` takes for such a model;
+      in place of another one it takes the model's own, which cuts texts
+      otherwise or fails. Empty if it takes any.
     layers: The names of the attributes that count layers.
     side: The stack that the attributes describe, "encoder" or "decoder".
     outside: Their name of each table and norm before and after the layers,
@@ -75,6 +78,7 @@ class Family:
   written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   layers: Sequence[str] = ("num_hidden_layers",)
   side: str = "decoder"
+  tokenizer_classes: Collection[str] = ()
   outside: Mapping[str, str] = dataclasses.field(default_factory=dict)
   layer_list: str = ""
   layer: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -181,6 +185,11 @@ class Family:
       )
       links += self.links_inside(found, theirs, ours)
     return [*links, *self.links_of_heads(found)]
+
+  @property
+  def head_names(self) -> Collection[str]:
+    """What the names of the tensors of heads begin with, not the prefix."""
+    return ("lm_head.",)
 
   @property
   def word_table(self) -> str:

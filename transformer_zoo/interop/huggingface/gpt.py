@@ -68,6 +68,7 @@ _OF_GPT_1 = OF_GPT_2.changed(
       "EMBED_DIM": found["n_embd"],
       "MLP_DIM": 4 * found["n_embd"],
     },
+    of="tokens.features",
   ),
   Attribute(
     "afn",

@@ -259,7 +259,9 @@ _OF_QWEN_2 = _COMMON.changed(
 )
 
 
-def _family(kind, class_name, attributes, bindings) -> LanguageModel:
+def _family(
+  kind, class_name, attributes, bindings, tokenizer_classes=()
+) -> LanguageModel:
   return LanguageModel(
     kind=kind,
     attributes=attributes,
@@ -270,6 +272,7 @@ def _family(kind, class_name, attributes, bindings) -> LanguageModel:
     ),
     architecture_file="architectures/llama.gin",
     bindings=bindings,
+    tokenizer_classes=tokenizer_classes,
     written={"architectures": [class_name]},
     outside={
       "token_embedder/embedding": "embed_tokens",
@@ -292,11 +295,18 @@ def _family(kind, class_name, attributes, bindings) -> LanguageModel:
 
 FAMILIES = (
   _family("llama", "LlamaForCausalLM", _OF_LLAMA, {}),
-  _family("mistral", "MistralForCausalLM", _OF_MISTRAL, _NO_BIASES),
+  _family(
+    "mistral",
+    "MistralForCausalLM",
+    _OF_MISTRAL,
+    _NO_BIASES,
+    ("PreTrainedTokenizerFast",),
+  ),
   _family(
     "qwen2",
     "Qwen2ForCausalLM",
     _OF_QWEN_2,
     {**_NO_BIASES, **dict.fromkeys(_QKV, True)},
+    ("PreTrainedTokenizerFast", "GPT2Tokenizer"),
   ),
 )

@@ -142,6 +142,11 @@ class _Marian(Family):
     """See `Family`; without a bias of the logits, they have none."""
     return {**config, BIAS: BIAS in stored}
 
+  @property
+  def head_names(self) -> Collection[str]:
+    """See `Family`."""
+    return ("lm_head.", BIAS)
+
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`."""
     found = self.read(config)
