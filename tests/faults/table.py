@@ -789,8 +789,8 @@ _INTEROP = _of(
   ),
   (
     "huggingface/bert.py",
-    "offset = padding + 1 if self.positions_after_padding else 0",
-    "offset = padding if self.positions_after_padding else 0",
+    'offset = found["pad_token_id"] + 1 if after_padding else 0',
+    'offset = found["pad_token_id"] if after_padding else 0',
     "interop/huggingface",
     "conversion",
   ),
