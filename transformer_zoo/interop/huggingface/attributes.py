@@ -12,8 +12,6 @@ import operator
 import types
 from typing import Any
 
-from flax import linen as nn
-
 from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface.parts import Parts
@@ -507,21 +505,19 @@ def windows_of_layers(banded: Sequence[bool], width: int | None) -> Windows:
   return tuple(width if b else None for b in banded)
 
 
-def windows_of_stack(
-  kind: str, stack: nn.Module
-) -> tuple[list[bool], int | None]:
+def bands(parts: Parts) -> tuple[list[bool], int | None]:
   """Returns whether each layer is banded, and the width of the bands.
 
   Raises:
     UserError: The layers have several widths.
   """
+  windows = parts.windows
   repeated = [
-    stack.windows[layer % len(stack.windows)]
-    for layer in range(stack.num_layers)
+    windows[layer % len(windows)] for layer in range(parts.stack.num_layers)
   ]
   widths = set(repeated) - {None}
   if len(widths) > 1:
-    raise UserError(f"{kind} models have one window, not {stack.windows}")
+    raise UserError(f"{parts.kind} models have one window, not {windows}")
   return [w is not None for w in repeated], widths.pop() if widths else None
 
 

@@ -60,12 +60,12 @@ def _patterns(attention_types: list) -> list[tuple[list, int]]:
 
 
 def _attention_types(parts: Parts) -> list:
-  banded, _ = attributes.windows_of_stack(_KIND, parts.stack)
+  banded, _ = attributes.bands(parts)
   return [[["local" if b else "global" for b in banded], 1]]
 
 
 def _window_size(parts: Parts) -> int:
-  return attributes.windows_of_stack(_KIND, parts.stack)[1] or _WINDOW
+  return attributes.bands(parts)[1] or _WINDOW
 
 
 _ATTRIBUTES = gpt.OF_GPT_2.changed(

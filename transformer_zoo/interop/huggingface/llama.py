@@ -78,11 +78,11 @@ def _check_layer_types(found, kinds, known) -> None:
 
 
 def _window(parts: Parts) -> int | None:
-  return attributes.windows_of_stack(parts.kind, parts.stack)[1]
+  return attributes.bands(parts)[1]
 
 
 def _layer_types(parts: Parts) -> list[str]:
-  banded, _ = attributes.windows_of_stack(parts.kind, parts.stack)
+  banded, _ = attributes.bands(parts)
   return [_LAYER_TYPES[b] for b in banded]
 
 

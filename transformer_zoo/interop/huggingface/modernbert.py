@@ -45,12 +45,12 @@ def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
 
 
 def _layer_types(parts: Parts) -> list[str]:
-  banded, _ = attributes.windows_of_stack(parts.kind, parts.stack)
+  banded, _ = attributes.bands(parts)
   return [_LOCAL if band else _GLOBAL for band in banded]
 
 
 def _local_attention(parts: Parts) -> Any:
-  _, window = attributes.windows_of_stack(parts.kind, parts.stack)
+  _, window = attributes.bands(parts)
   return UNSAID if window is None else 2 * (window - 1)
 
 

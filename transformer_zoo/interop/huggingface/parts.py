@@ -26,7 +26,7 @@ PLACES = {
   "RMSNorm.epsilon": "layer.norm.epsilon",
   "Embed.multiply_by_sqrt_depth": "tokens.multiply_by_sqrt_depth",
   "Attention.scale_scores": "attention.scale_scores",
-  "Stack.divide_scores_by_depth": "stack.divide_scores_by_depth",
+  "Stack.divide_scores_by_depth": "divides_by_depth",
 }
 
 
@@ -87,6 +87,21 @@ class Parts:
   def dropout(self) -> nn.Module:
     """The dropout of what enters a stack."""
     return self.stack.dropout
+
+  @property
+  def norm(self) -> nn.Module | None:
+    """The norm of what comes out of a stack."""
+    return self.stack.norm
+
+  @property
+  def windows(self) -> tuple[int | None, ...]:
+    """The windows of the layers, repeated in turn."""
+    return self.stack.windows
+
+  @property
+  def divides_by_depth(self) -> bool:
+    """Whether scores are divided by the number of their layer."""
+    return self.stack.divide_scores_by_depth
 
   @property
   def positions(self) -> nn.Module | None:

@@ -91,7 +91,7 @@ _ATTRIBUTES = Attributes(
       "layer_norm_epsilon",
       1e-6,
       "RMSNorm.epsilon",
-      lambda parts: getattr(parts.stack.norm, "epsilon", None),
+      lambda parts: getattr(parts.norm, "epsilon", None),
     ),
     Attribute("feed_forward_proj", "relu", of=_projection),
     # These two follow from feed_forward_proj where they are absent, and
