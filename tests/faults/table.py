@@ -782,20 +782,20 @@ _EVALUATION = _of(
 _INTEROP = _of(
   "transformer_zoo/interop",
   (
-    "huggingface/deberta.py",
+    "huggingface/families/deberta.py",
     "return (theirs.T.reshape(-1, theirs.shape[0]),)",
     "return (theirs.reshape(-1, theirs.shape[0]),)",
     "interop/huggingface",
   ),
   (
-    "huggingface/bert.py",
+    "huggingface/families/bert.py",
     'offset = found["pad_token_id"] + 1 if after_padding else 0',
     'offset = found["pad_token_id"] if after_padding else 0',
     "interop/huggingface",
     "conversion",
   ),
   (
-    "huggingface/xlnet.py",
+    "huggingface/families/xlnet.py",
     "matrix = ours[0].T if self.outwards else ours[0]",
     "matrix = ours[0]",
     "interop/huggingface",

@@ -11,8 +11,8 @@ from tests.interop.huggingface import encoders_test
 from transformer_zoo.conversion import exported_directory
 from transformer_zoo.conversion import sources
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface import deberta
 from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface.families import deberta
 from transformer_zoo.modules import comparison
 from transformer_zoo.tensors.lazy_tensors import Tensor
 

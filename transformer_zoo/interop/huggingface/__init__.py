@@ -1,9 +1,9 @@
 """Directories of the `transformers` package; each family of models is a file.
 
-A family reads and writes config.json and lists the links between its tensors
-and our parameters. Imports `tensors`, flax for types, and torch inside
-of `pytorch_files.py` alone. Begin with `family.py`, then `gpt_neo.py` as an
-example, then `directory.py` and `writing.py`.
+A family maps the attributes of a config.json to macros and parts of ours, and
+its tensors to our parameters. Imports `tensors`, flax for types, and torch
+inside of `pytorch_files.py` alone. Begin with `family.py` and `attributes.py`,
+then `families/gpt_neo.py` as an example, then `directory.py` and `writing.py`.
 """
 
 from collections.abc import Mapping
@@ -11,38 +11,8 @@ from typing import Any
 
 from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface import bart
-from transformer_zoo.interop.huggingface import bert
-from transformer_zoo.interop.huggingface import bloom
-from transformer_zoo.interop.huggingface import deberta
-from transformer_zoo.interop.huggingface import factorized
-from transformer_zoo.interop.huggingface import gpt
-from transformer_zoo.interop.huggingface import gpt_j
-from transformer_zoo.interop.huggingface import gpt_neo
-from transformer_zoo.interop.huggingface import llama
-from transformer_zoo.interop.huggingface import marian
-from transformer_zoo.interop.huggingface import modernbert
-from transformer_zoo.interop.huggingface import mpnet
-from transformer_zoo.interop.huggingface import t5
-from transformer_zoo.interop.huggingface import xlnet
+from transformer_zoo.interop.huggingface.families import FAMILIES
 from transformer_zoo.interop.huggingface.family import Family
-
-FAMILIES: tuple[Family, ...] = (
-  *t5.FAMILIES,
-  *marian.FAMILIES,
-  *bart.FAMILIES,
-  *gpt.FAMILIES,
-  *gpt_j.FAMILIES,
-  *gpt_neo.FAMILIES,
-  *bloom.FAMILIES,
-  *llama.FAMILIES,
-  *bert.FAMILIES,
-  *deberta.FAMILIES,
-  *modernbert.FAMILIES,
-  *mpnet.FAMILIES,
-  *xlnet.FAMILIES,
-  *factorized.FAMILIES,
-)
 
 
 def family_of(config: Mapping[str, Any]) -> Family:

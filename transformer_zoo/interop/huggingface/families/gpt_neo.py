@@ -9,8 +9,8 @@ from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import gpt
 from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.families import gpt
 from transformer_zoo.interop.huggingface.family import LanguageModel
 from transformer_zoo.interop.huggingface.parts import Parts
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import bert
+from transformer_zoo.interop.huggingface.families import bert
 from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import Transposed

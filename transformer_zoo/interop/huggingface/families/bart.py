@@ -16,11 +16,11 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import marian
 from transformer_zoo.interop.huggingface.attributes import Attribute
 from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.families import marian
+from transformer_zoo.interop.huggingface.families.marian import BIAS
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.huggingface.marian import BIAS
 from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link

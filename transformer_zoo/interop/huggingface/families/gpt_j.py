@@ -10,8 +10,8 @@ import dataclasses
 from typing import Any
 
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import gpt
 from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.families import gpt
 from transformer_zoo.interop.huggingface.family import LanguageModel
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface.attributes import Attribute
 from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.families import bert
 from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link

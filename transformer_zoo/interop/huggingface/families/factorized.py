@@ -16,8 +16,8 @@ from typing import Any
 from flax import linen as nn
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface.attributes import Attribute
+from transformer_zoo.interop.huggingface.families import bert
 from transformer_zoo.interop.huggingface.family import Reference
 from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
