@@ -10,6 +10,7 @@ something in a regular expression: t5 takes spans as patterns.
 from collections.abc import Sequence
 import re
 
+import numpy as np
 import seqio
 import tensorflow as tf
 
@@ -166,20 +167,79 @@ def judged(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
   Returns:
     `inputs`, `targets` (`<unk>` where the label is hidden) and `idx`.
   """
+  noun, pronoun = example["span1_index"], example["span2_index"]
+  # The asterisks around the noun are words as well.
+  pronoun += 2 * tf.cast(noun < pronoun, tf.int32)
+  text = _mark(example["text"], noun, example["span1_text"], "*")
+  text = _mark(text, pronoun, example["span2_text"], "#")
   return {
-    "inputs": tf.strings.join(["wsc text:", marked(example)], separator=" "),
+    "inputs": tf.strings.join(["wsc text:", text], separator=" "),
     "targets": labelled_text.label_word(example["label"], ("False", "True")),
     "idx": example["idx"],
   }
 
 
 def marked(example: dict[str, tf.Tensor]) -> tf.Tensor:
-  """Returns the text of a row of WSC with its noun and its pronoun marked."""
-  noun, pronoun = example["span1_index"], example["span2_index"]
-  # The asterisks around the noun are words as well.
-  pronoun += 2 * tf.cast(noun < pronoun, tf.int32)
-  text = _mark(example["text"], noun, example["span1_text"], "*")
-  return _mark(text, pronoun, example["span2_text"], "#")
+  """Returns the text of a row of WSC with its noun and its pronoun marked.
+
+      'The fish ate * the worm * . # It # was hungry.'
+
+  A span that does not stand where its index says is marked where it stands
+  nearest. Of one that stands nowhere as a whole ("Kamenev and Zinoviev" of
+  "Lev Kamenev, Stalin's old co-editor, and Grigory Zinoviev"), each word is.
+
+  Args:
+    example: A row of SuperGLUE's WSC; the indices count words.
+  """
+  text = tf.numpy_function(
+    _with_marks,
+    [
+      example["text"],
+      *(example[f"span{i}_{part}"] for i in "12" for part in ("text", "index")),
+    ],
+    tf.string,
+  )
+  return tf.ensure_shape(text, [])
+
+
+def _with_marks(text, noun, noun_index, pronoun, pronoun_index) -> bytes:
+  """Puts `*` around the noun of a text and `#` around its pronoun."""
+  text, noun, pronoun = (
+    np.asarray(one).item().decode() for one in (text, noun, pronoun)
+  )
+  marks = []
+  for span, index, mark in (
+    (noun, noun_index, "*"),
+    (pronoun, pronoun_index, "#"),
+  ):
+    for start, end in _places(text, span, index):
+      # Of two spans of which one begins or ends the other, this is the outer.
+      marks += [(start, 1, -end, f"{mark} "), (end, 0, -start, f" {mark}")]
+  for place, _, _, mark in sorted(marks, reverse=True):
+    text = text[:place] + mark + text[place:]
+  return text.encode()
+
+
+def _places(text: str, span: str, index: int) -> list[tuple[int, int]]:
+  """Finds a span of words: the places of its characters, begin and end."""
+  before = re.match(rf"(?:\S+\s){{{index}}}", text)
+  if before and text.startswith(span, before.end()):
+    return [(before.end(), before.end() + len(span))]
+  found = [
+    match.span()
+    for match in re.finditer(rf"(?<!\w){re.escape(span)}(?!\w)", text)
+  ]
+  if found:
+    return [min(found, key=lambda at: abs(text.count(" ", 0, at[0]) - index))]
+  words = [word.strip(",.") for word in span.split()]
+  if len(words) < 2:
+    return []
+  return [
+    place
+    for word in words
+    if word not in ("and", "or")
+    for place in _places(text, word, index)
+  ]
 
 
 def schema(

@@ -24,6 +24,8 @@ from transformer_zoo.errors import UserError
 # and for `fitting_lengths`, which looks at one example in a thousand.
 _SIMULATED = 512
 _FITTED = 8192
+# Tokens of a text for one of the inputs.
+_LARGEST = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,9 +235,10 @@ def random_spans_helper(
   """Finds how much raw text fills `inputs_length` after span corruption.
 
   Both the inputs and the targets are counted with their EOS. From t5
-  `preprocessors.random_spans_helper`; the search starts at
-  `inputs_length - 1`, which the copy in Hugging Face's example scripts does
-  not, so the two differ at span length 1.
+  `preprocessors.random_spans_helper`, which counts no span in short texts
+  where its mask has one; the search starts at `inputs_length - 1`, which the
+  copy in Hugging Face's example scripts does not, so the two differ at span
+  length 1.
 
   Args:
     inputs_length: tokens the inputs may take, EOS counted.
@@ -246,11 +249,14 @@ def random_spans_helper(
 
   Returns:
     (raw tokens per example, length of the targets with EOS).
+
+  Raises:
+    UserError: Hardly anything of a text is left for the inputs.
   """
 
   def corrupted_lengths(raw_length):
-    num_noise = round(raw_length * noise_density)
-    num_spans = round(num_noise / mean_noise_span_length)
+    num_noise = max(1, round(raw_length * noise_density))
+    num_spans = max(1, round(num_noise / mean_noise_span_length))
     inputs = raw_length - num_noise + num_spans * extra_tokens_per_span_inputs
     targets = num_noise + num_spans * extra_tokens_per_span_targets
     return inputs + 1, targets + 1
@@ -258,6 +264,13 @@ def random_spans_helper(
   raw_length = inputs_length - 1
   while corrupted_lengths(raw_length + 1)[0] <= inputs_length:
     raw_length += 1
+    if raw_length > _LARGEST * inputs_length:
+      raise UserError(
+        f"noise_density {noise_density} with spans of "
+        f"{mean_noise_span_length} tokens leaves so little of a text that "
+        f"inputs of {inputs_length} tokens would take more than {raw_length:,} "
+        "tokens of it; lower noise_density"
+      )
   inputs, targets = corrupted_lengths(raw_length)
   # t5 evens out inputs and targets at density 0.5, where the inputs' length
   # is the rounder number of the two.

@@ -60,6 +60,71 @@ def test_schema_golden_of_t5():
   }
 
 
+@pytest.mark.parametrize(
+  ("text", "noun", "pronoun", "expected"),
+  [
+    (
+      "The fish ate the worm . It was hungry.",
+      ("the worm", 3),
+      ("It", 6),
+      "The fish ate * the worm * . # It # was hungry.",
+    ),
+    (
+      "When he came , Emma's mother left.",
+      ("Emma", 4),
+      ("he", 1),
+      "When # he # came , * Emma *'s mother left.",
+    ),
+    # Validation 95: the pronoun is a word of the noun.
+    (
+      "Celeste , and their mothers are worried.",
+      ("their mothers", 3),
+      ("their", 3),
+      "Celeste , and * # their # mothers * are worried.",
+    ),
+    (
+      "The mothers of them left.",
+      ("mothers of them", 1),
+      ("them", 3),
+      "The * mothers of # them # * left.",
+    ),
+    # Validation 42: the index is of the word before.
+    (
+      "it may use it , in an iron safe",
+      ("safe", 7),
+      ("it", 2),
+      "it may use # it # , in an iron * safe *",
+    ),
+    # Test 80 to 82: the noun stands elsewhere, or in parts.
+    (
+      "Lev Kamenev, Stalin's editor, and Zinoviev, with Stalin and Kamenev, met"
+      "; he urged them",
+      ("Stalin and Kamenev", 1),
+      ("them", 13),
+      "Lev Kamenev, Stalin's editor, and Zinoviev, with * Stalin and Kamenev *,"
+      " met; he urged # them #",
+    ),
+    (
+      "Lev Kamenev, Stalin's editor, and Zinoviev, met; he urged them",
+      ("Kamenev, Zinoviev, and Stalin", 1),
+      ("them", 9),
+      "Lev * Kamenev *, * Stalin *'s editor, and * Zinoviev *, met; he urged "
+      "# them #",
+    ),
+  ],
+)
+def test_marks_of_an_encoders_text(text, noun, pronoun, expected):
+  row = {
+    "text": text,
+    "span1_text": noun[0],
+    "span1_index": noun[1],
+    "span2_text": pronoun[0],
+    "span2_index": pronoun[1],
+  }
+  row = {name: tf.constant(value) for name, value in row.items()}
+  assert winograd.marked(row).numpy().decode() == expected
+
+
 def test_only_true_referents_are_trained_on():
   rows = [
     MITCHELL | {"label": 1},

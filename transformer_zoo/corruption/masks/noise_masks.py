@@ -134,7 +134,8 @@ class RandomSpans:
   def __post_init__(self):
     check_density(self, self.noise_density)
     mean = self.mean_noise_span_length
-    if isinstance(mean, bool) or not isinstance(mean, int | float) or mean < 1:
+    is_number = isinstance(mean, int | float) and not isinstance(mean, bool)
+    if not is_number or not mean >= 1:
       raise UserError(
         f"RandomSpans.mean_noise_span_length is {mean!r}; it must be a number "
         "of at least 1 token."
