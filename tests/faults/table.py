@@ -387,6 +387,18 @@ _PEFT = _of(
   ),
   (
     "adapters.py",
+    "width / (hidden + 0.5 * (width % hidden > 0))",
+    "width / hidden",
+    "conversion",
+  ),
+  (
+    "exchange.py",
+    'found.setdefault(f"{place}/{name}", value)',
+    'found[f"{place}/{name}"] = value',
+    "conversion",
+  ),
+  (
+    "adapters.py",
     "return y_BLD + self.scale * adapted_BLD",
     "return y_BLD + adapted_BLD",
     "peft",
@@ -827,16 +839,6 @@ _TENSORS = _of(
   ),
 )
 
-_CONVERSION = _of(
-  "transformer_zoo/conversion",
-  (
-    "adapters_directories.py",
-    "width / (hidden + 0.5 * (width % hidden > 0))",
-    "width / hidden",
-    "conversion",
-  ),
-)
-
 _EDITING = _of(
   "transformer_zoo/editing",
   (
@@ -1098,7 +1100,6 @@ FAULTS = (
   + _EVALUATION
   + _INTEROP
   + _TENSORS
-  + _CONVERSION
   + _EDITING
   + _STUDIES
   + _FORECAST

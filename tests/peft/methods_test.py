@@ -21,6 +21,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import lora
 from transformer_zoo.peft import merging
+from transformer_zoo.peft import method as method_lib
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.tensors import assignment
@@ -273,29 +274,6 @@ def test_what_cannot_be_merged(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scan", [False, True])
-def test_a_network_of_prefixes_is_dropped(scan):
-  model, _ = build("prefix", "t5_1_1", SCAN_LAYERS=scan)
-  params = tiny_models.random_parameters(model)
-  kept, without = merging.without_networks(model, params)
-  before, after = flat(params), flat(without)
-  assert after.keys() == flat_shapes(kept).keys()
-  networks = [n for n in before if n.endswith("/prefix/embedding")]
-  assert len(networks) == (3 if scan else 6)
-  for name in networks:
-    place = name.removesuffix("/embedding")
-    own = {n: before[f"{place}/{n}"] for n in ("wi/kernel", "wo/kernel")}
-    biases = {n: before[f"{place}/{n}"] for n in ("wi/bias", "wo/bias")}
-    hidden = before[name] @ own["wi/kernel"] + biases["wi/bias"][..., None, :]
-    made = np.tanh(hidden) @ own["wo/kernel"] + biases["wo/bias"][..., None, :]
-    key, value = np.split(made, 2, axis=-1)
-    np.testing.assert_allclose(after[f"{place}/key"], key, 1e-4, 1e-5)
-    np.testing.assert_allclose(after[f"{place}/value"], value, 1e-4, 1e-5)
-  for name in after.keys() & before.keys():
-    np.testing.assert_array_equal(after[name], before[name])
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
   "architecture", sorted({*tiny_models.ARCHITECTURES, *tiny_models.ENCODERS})
 )
@@ -321,3 +299,14 @@ def test_bitfit_does_not_train_the_biases_of_positions():
     "bias",
     "bitfit_bias",
   }
+
+
+def test_every_record_is_that_of_a_shipped_file():
+  records = method_lib.shipped()
+  shipped_files = [p.read_text() for p in (tiny_models.GIN / "peft").glob("*")]
+  for record in records:
+    assert any(f"@{record.name}()" in text for text in shipped_files), record
+    assert all(issubclass(p, substitution.Substitute) for p in record.parts)
+    assert bool(record.parts) == bool(record.adds)
+  names = [record.name for record in records]
+  assert len(names) == len({*names})

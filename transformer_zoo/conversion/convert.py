@@ -17,12 +17,10 @@ from transformer_zoo.checkpoints import tokenizer_files
 from transformer_zoo.conversion import exported_directory
 from transformer_zoo.conversion import methods
 from transformer_zoo.conversion import target as conversion_target
-from transformer_zoo.conversion.sources import ADAPTERS
 from transformer_zoo.conversion.sources import averaged
 from transformer_zoo.conversion.sources import FORMATS
 from transformer_zoo.conversion.sources import HUGGING_FACE
 from transformer_zoo.conversion.sources import open_source
-from transformer_zoo.conversion.sources import PEFT
 from transformer_zoo.conversion.sources import Source
 from transformer_zoo.conversion.sources import T5X
 from transformer_zoo.conversion.sources import with_rows
@@ -33,6 +31,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.t5x import checkpoints
+from transformer_zoo.peft.exchange import ADAPTERS
+from transformer_zoo.peft.exchange import PEFT
 from transformer_zoo.tensors import orbax_checkpoints
 from transformer_zoo.tensors.lazy_tensors import Tensor
 

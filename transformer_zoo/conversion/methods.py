@@ -6,11 +6,12 @@ one from the other.
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
+import functools
 import os
 import pathlib
 from typing import Any
 
-from flax import traverse_util
+from flax import linen as nn
 import numpy as np
 
 from transformer_zoo import config
@@ -22,17 +23,23 @@ from transformer_zoo.checkpoints import run_contents
 from transformer_zoo.conversion import adapters_directories
 from transformer_zoo.conversion import exported_directory
 from transformer_zoo.conversion import peft_directories
-from transformer_zoo.conversion.sources import ADAPTERS
 from transformer_zoo.conversion.sources import HUGGING_FACE
 from transformer_zoo.conversion.sources import open_source
-from transformer_zoo.conversion.sources import PEFT
 from transformer_zoo.conversion.sources import Source
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.modules import comparison
 from transformer_zoo.peft import merging
+from transformer_zoo.peft import method as method_lib
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.exchange import ADAPTERS
+from transformer_zoo.peft.exchange import CONFIG
+from transformer_zoo.peft.exchange import Exchange
+from transformer_zoo.peft.exchange import Module
+from transformer_zoo.peft.exchange import PEFT
+from transformer_zoo.peft.exchange import Trained
+from transformer_zoo.peft.method import Method
 from transformer_zoo.tensors import orbax_checkpoints
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training.checkpoints import reading
@@ -42,7 +49,7 @@ _LIBRARIES = {PEFT: peft_directories, ADAPTERS: adapters_directories}
 
 def is_directory(path: str | os.PathLike[str]) -> bool:
   """Whether a path is a directory of `peft` or of `adapters`."""
-  return (pathlib.Path(path) / peft_directories.CONFIG).is_file()
+  return (pathlib.Path(path) / CONFIG).is_file()
 
 
 def merged(source: Source) -> Source:
@@ -95,43 +102,65 @@ def write_directory(
     UserError: The library has no such method, or its base is no class of
       `transformers`.
   """
-  model, parameters = source.model, source.parameters
-  nested = {
-    name: tensor.read()
-    for name, tensor in parameters.items()
-    if "/prefix/" in name
-  }
-  if nested:
-    model, kept = merging.without_networks(
-      model, traverse_util.unflatten_dict(nested, sep="/")
-    )
-    kept = traverse_util.flatten_dict(kept, sep="/")
-    parameters = {n: t for n, t in parameters.items() if n not in nested} | {
-      name: Tensor.of(np.asarray(array)) for name, array in kept.items()
-    }
+  method, exchange = _exchanged(source.model, to)
   before = bases.Base.of_run(pathlib.Path(source.name))
   if before is None:
     raise UserError(
       f"{source.name!r} holds base and method in one; a directory of `{to}` "
       "needs a base to name: train from INITIAL_CHECKPOINT_PATH"
     )
-  if (
-    to == PEFT
-    and peft_directories.reads_at_prompt(model, parameters)
-    and not run_contents.converter_field(
-      pathlib.Path(source.name), "answers_at_prompt"
-    )
-  ):
-    raise UserError(
-      f"{source.name!r} reads the class of a text at [CLS], and `peft` at the "
-      "first vector of the prompt; train it with peft/prompt_answers.gin to "
-      "exchange it"
-    )
-  family, described, path = _class_of(before.path, substitution.original(model))
-  folder.mkdir(parents=True)
-  return _LIBRARIES[to].write(
-    folder, model, parameters, family, described, path
+  family, described, path = _class_of(
+    before.path, substitution.original(source.model)
   )
+  trained = Trained(
+    repr(source.name),
+    source.model,
+    source.parameters,
+    method.adds,
+    _modules(family, described),
+    functools.partial(run_contents.converter_field, pathlib.Path(source.name)),
+  )
+  return _LIBRARIES[to].write(
+    folder, exchange, trained, family, described, path
+  )
+
+
+def _exchanged(model: nn.Module, library: str) -> tuple[Method, Exchange]:
+  """The one method of a model that a library has.
+
+  Raises:
+    UserError: There is none, or another one beside it.
+  """
+  extensions = substitution.extensions(model)
+  known = {
+    method: exchange
+    for method in method_lib.shipped()
+    for exchange in method.exchanges
+    if exchange.library == library
+  }
+  found = [method for method in known if extensions & {*method.parts}]
+  covered = {part for method in found for part in method.parts}
+  if len(found) != 1 or not extensions <= covered:
+    listed = ", ".join(substitution.substitutes(model)) or "nothing"
+    raise UserError(
+      f"a directory of `{library}` has one of the methods "
+      f"{', '.join(method.name for method in known)}; this model has {listed}"
+    )
+  return found[0], known[found[0]]
+
+
+def _modules(family: Family, described: Mapping[str, Any]) -> list[Module]:
+  """The modules of a class that have a matrix, with our projections in it."""
+  return [
+    Module(
+      link.theirs.removesuffix(".weight"),
+      tuple(name.removesuffix("/kernel") for name in link.ours),
+    )
+    for link in family.links(described)
+    if link.ours
+    and link.theirs.endswith(".weight")
+    and all(name.endswith("/kernel") for name in link.ours)
+  ]
 
 
 def _class_of(path: str, model) -> tuple[Family, Mapping[str, Any], str]:
@@ -165,7 +194,7 @@ def write_run(
     UserError: The method is not known here, or of another base.
   """
   source = pathlib.Path(source)
-  said = schemas.read(source / peft_directories.CONFIG, schemas.ADAPTER_CONFIG)
+  said = schemas.read(source / CONFIG, schemas.ADAPTER_CONFIG)
   of_adapters = adapters_directories.describes(said)
   library = _LIBRARIES[ADAPTERS if of_adapters else PEFT]
   base_path = base_path or said.get(library.BASE)
@@ -182,7 +211,14 @@ def write_run(
   else:
     family, described = exported_directory.class_of(base.model)
     step = reading.resolve(base_path)
-  method = library.read(source, said, family, described, base.parameters)
+  method = library.read(
+    source,
+    said,
+    _modules(family, described),
+    family,
+    described,
+    base.parameters,
+  )
   gin_files = [*base.gin_files, method.gin_file]
   bindings = [
     *base.bindings,
@@ -201,7 +237,7 @@ def write_run(
   ]:
     raise UserError(
       f"tensors in {str(source)!r} have other shapes than its "
-      f"{peft_directories.CONFIG} says: {', '.join(misfits[:3])}"
+      f"{CONFIG} says: {', '.join(misfits[:3])}"
     )
   if missing := sorted(wanted.keys() - tensors.keys() - base.parameters.keys()):
     raise UserError(

@@ -28,8 +28,6 @@ from transformer_zoo.tensors.lazy_tensors import copy
 from transformer_zoo.tensors.lazy_tensors import Tensor
 
 HUGGING_FACE, T5X, ZOO = "huggingface", "t5x", "zoo"
-PEFT = "peft"  # methods of fine-tuning alone
-ADAPTERS = "adapters"  # likewise
 FORMATS = (HUGGING_FACE, T5X, ZOO)
 # Tables that may be resized -> the macro that says how many rows they have.
 _MACROS = {"vocabulary": "VOCAB_SIZE", "positions": "MAX_POSITIONS"}

@@ -15,16 +15,25 @@ What ends an adapter is initially 0, so that fine-tuning begins with the model
 as it was.
 """
 
+from collections.abc import Iterator, Sequence
 import functools
+import re
 
 from flax import linen as nn
 import gin
 import jax
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import connections
 from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
+from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.exchange import Directory
+from transformer_zoo.peft.exchange import Exchange
+from transformer_zoo.peft.exchange import Imported
+from transformer_zoo.peft.exchange import Trained
+from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -139,15 +148,173 @@ class ParallelAdapted(Substitute, nn.Module, kw_only=True):
     return y_BLD + self.scale * adapted_BLD
 
 
+# The end of the name of a sublayer's last matrix in `transformers` -> the
+# setting of `adapters` that puts an adapter behind it.
+_SETTINGS = {
+  "SelfAttention.o": "mh_adapter",
+  "attention.output.dense": "mh_adapter",
+  "EncDecAttention.o": "cross_adapter",
+  "DenseReluDense.wo": "output_adapter",
+  "output.dense": "output_adapter",
+}
+# Sublayers of ours by the setting.
+_SUBLAYERS = {
+  "mh_adapter": "(self_)?attention",
+  "cross_adapter": "encoder_decoder_attention",
+  "output_adapter": "mlp",
+}
+_LEAVES = {
+  "adapter_down.0.weight": "wi/kernel",
+  "adapter_down.0.bias": "wi/bias",
+  "adapter_up.weight": "wo/kernel",
+  "adapter_up.bias": "wo/bias",
+}
+
+
+def _sublayers(
+  modules: Sequence[exchange.Module],
+) -> Iterator[tuple[str, str, str]]:
+  """Yields sublayers of theirs, their setting, and the paths of ours."""
+  for name, places in modules:
+    for end, setting in _SETTINGS.items():
+      if name.endswith(f".{end}"):
+        sublayer = re.sub(r"\.(dense|\w+\.w?o)$", "", name)
+        yield sublayer, setting, places[0].rpartition("/")[0]
+        break
+
+
+def _read(directory: Directory) -> Imported:
+  """Reads adapters of Houlsby or Pfeiffer of `adapters`."""
+  settings = directory.settings
+  needed = _SUBLAYERS.keys() - {"cross_adapter", "output_adapter"}
+  needed |= {"original_ln_before", "non_linearity", "reduction_factor"}
+  if lacking := sorted(needed - settings.keys()):
+    raise UserError(f"{directory.name} does not say {', '.join(lacking)}")
+  name = settings["non_linearity"]
+  if name is None or name.lower() not in directory.activations:
+    raise UserError(
+      f"{directory.name} has non_linearity = {name!r}, which is not built "
+      f"here; known: {', '.join(directory.activations)}"
+    )
+  at_end = settings["original_ln_before"]
+  placed = [setting for setting in _SUBLAYERS if settings.get(setting)]
+  if at_end and placed != ["output_adapter"]:
+    raise UserError(
+      f"{directory.name} has original_ln_before = True and adapters behind "
+      "attention, which are not read here; known: adapters behind feed-forward "
+      "networks alone with it (seq_bn), or behind both without it "
+      "(double_seq_bn)"
+    )
+  found, width = {}, None
+  for module, setting, sublayer in _sublayers(directory.modules):
+    if setting not in placed:
+      continue
+    place = sublayer.rpartition("/")[0] if at_end else sublayer
+    for theirs, ours in _LEAVES.items():
+      array = directory.take(f"{module}.{theirs}", None)
+      if array is None:
+        raise UserError(
+          f"{directory.name} is of another base: it lacks {theirs} of {module}"
+        )
+      found[f"{place}/adapter/{ours}"] = array.T
+    width = len(found[f"{place}/adapter/wi/bias"])
+    model_width = directory.shape("token_embedder/embedding")[1]
+    if found[f"{place}/adapter/wi/kernel"].shape != (model_width, width):
+      raise UserError(
+        f"{directory.name} is of another base: its adapters read "
+        f"{len(found[f'{place}/adapter/wi/kernel'])} numbers, and the base's "
+        f"layers have {model_width}"
+      )
+  bindings = {
+    "ADAPTER_DIM": width,
+    "adapter/Mlp.activation": directory.activations[name.lower()],
+  }
+  if not at_end:
+    expression = "|".join(_SUBLAYERS[setting] for setting in placed)
+    bindings["sequential_adapters.sublayers"] = f".*layers/({expression})"
+  return Imported(
+    f"peft/{'pfeiffer' if at_end else 'houlsby'}.gin", bindings, found
+  )
+
+
+def _write(trained: Trained) -> Written:
+  """Writes adapters of Houlsby or Pfeiffer for `adapters`."""
+  parts = [part for _, part in substitution.named_parts(trained.model)]
+  at_end = any(isinstance(part, EndAdapted) for part in parts)
+  tensors, placed = {}, {setting: set() for setting in _SUBLAYERS}
+  for module, setting, sublayer in _sublayers(trained.modules):
+    place = sublayer.rpartition("/")[0] if at_end else sublayer
+    has = f"{place}/adapter/wi/kernel" in trained
+    has &= setting == "output_adapter" or not at_end
+    placed[setting].add(has)
+    for theirs, ours in _LEAVES.items() if has else ():
+      name = f"{place}/adapter/{ours}"
+      if name not in trained:
+        raise UserError(
+          f"adapters of `adapters` have biases, and this model lacks {name}"
+        )
+      tensors[f"{module}.{theirs}"] = trained[name].T
+  if any(len(some) > 1 for some in placed.values()) or placed[
+    "output_adapter"
+  ] != {True}:
+    raise UserError(
+      "adapters of `adapters` lie behind the feed-forward networks of all "
+      "layers, and behind the attention of all or none; bind "
+      "sequential_adapters.sublayers to it"
+    )
+  adapter = next(part.adapter for part in parts if hasattr(part, "adapter"))
+  width, hidden = trained.model.token_embedder.features, adapter.d_ff
+  return {name: known[0] for name, known in _HUB.values.items()} | {
+    "mh_adapter": placed["mh_adapter"] == {True},
+    "cross_adapter": placed["cross_adapter"] == {True},
+    "original_ln_before": at_end,
+    "non_linearity": adapter.activation,
+    # Theirs is the width over it, rounded down.
+    "reduction_factor": width / (hidden + 0.5 * (width % hidden > 0)),
+  }, tensors
+
+
+# Both forms, which one setting tells apart.
+_HUB = Exchange(
+  library=exchange.ADAPTERS,
+  kind=None,
+  read=_read,
+  write=_write,
+  values={
+    "adapter_residual_before_ln": (False,),
+    "dropout": (0.0,),
+    "inv_adapter": (None,),
+    "is_parallel": (False,),
+    "leave_out": ([],),
+    "ln_after": (False,),
+    "ln_before": (False,),
+    "original_ln_after": (True,),
+    "output_adapter": (True,),
+    "phm_layer": (False,),
+    "residual_before_ln": (True,),
+    "scaling": (1.0,),
+    "stochastic_depth": (0.0,),
+    "use_gating": (False,),
+  },
+  # How adapters begin, and settings of parametrized matrices.
+  others="cross_adapter|mh_adapter|original_ln_before|non_linearity"
+  "|reduction_factor|init_weights(_seed)?|inv_adapter_reduction_factor|.*phm.*"
+  "|hypercomplex_.*",
+)
 _ADDS = r".*/adapter/.*"
 ADAPTERS = Method(
   name="adapters",
   parts=(Adapted,),
   adds=r".*/(adapter|pre_adapter_layer_norm)/.*",
 )
-END_ADAPTERS = Method(name="end_adapters", parts=(EndAdapted,), adds=_ADDS)
+END_ADAPTERS = Method(
+  name="end_adapters", parts=(EndAdapted,), adds=_ADDS, exchanges=(_HUB,)
+)
 SEQUENTIAL_ADAPTERS = Method(
-  name="sequential_adapters", parts=(SequentiallyAdapted,), adds=_ADDS
+  name="sequential_adapters",
+  parts=(SequentiallyAdapted,),
+  adds=_ADDS,
+  exchanges=(_HUB,),
 )
 PARALLEL_ADAPTERS = Method(
   name="parallel_adapters", parts=(ParallelAdapted,), adds=_ADDS

@@ -5,6 +5,7 @@ number times a trained one that begins at 1.
 """
 
 from collections.abc import Mapping
+import functools
 import re
 from typing import Any
 
@@ -12,11 +13,18 @@ from flax import linen as nn
 import gin
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from transformer_zoo import axes
 from transformer_zoo.modules.linear import as_row
 from transformer_zoo.modules.linear import Linear
+from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.exchange import Directory
+from transformer_zoo.peft.exchange import Exchange
+from transformer_zoo.peft.exchange import Imported
+from transformer_zoo.peft.exchange import Trained
+from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -87,8 +95,81 @@ class ScaledInput(_Scaled, nn.Module, kw_only=True):
     return substitution.unextended(self), leaves
 
 
+def _read(directory: Directory) -> Imported:
+  """Reads an IA3 of `peft`."""
+  found, outputs, inputs = {}, [], []
+  for module in directory.modules:
+    width, widths = directory.widths(module)
+    shapes = [(1, width), (sum(widths), 1)]
+    vector = directory.take(f"{module.name}.ia3_l", shapes)
+    if vector is None:
+      continue
+    parts = [vector.ravel()] * len(module.places)
+    if vector.shape == (1, width):
+      inputs += module.places
+    else:
+      outputs += module.places
+      parts = np.split(vector.ravel(), len(module.places))
+    for place, part in zip(module.places, parts, strict=True):
+      found[f"{place}/ia3_scale"] = part
+  outputs, inputs = map(exchange.names_of, (outputs, inputs))
+  ones = functools.partial(np.ones, dtype=np.float32)
+  directory.fill(found, outputs, lambda _, width: {"ia3_scale": ones(width)})
+  directory.fill(found, inputs, lambda width, _: {"ia3_scale": ones(width)})
+  return Imported(
+    "peft/ia3.gin",
+    {
+      "IA3_OUTPUTS": exchange.expression_of(outputs),
+      "IA3_INPUTS": exchange.expression_of(inputs),
+    },
+    found,
+  )
+
+
+def _write(trained: Trained) -> Written:
+  """Writes a directory of `peft`."""
+  inputs = {
+    name
+    for name, part in substitution.named_parts(trained.model)
+    if isinstance(part, ScaledInput)
+  }
+  tensors, of_inputs = {}, []
+  for module in trained.modules:
+    first, *_ = module.places
+    if not any(f"{place}/ia3_scale" in trained for place in module.places):
+      continue
+    if exchange.names_of([first])[0] in inputs:
+      vector = trained[f"{first}/ia3_scale"][None]
+      of_inputs.append(module.name)
+    else:
+      vector = np.concatenate(
+        [
+          trained[f"{place}/ia3_scale"]
+          if f"{place}/ia3_scale" in trained
+          else np.ones(trained.output_width(place), np.float32)
+          for place in module.places
+        ]
+      )[:, None]
+    tensors[f"{module.name}.ia3_l"] = vector
+  return {
+    "target_modules": sorted(n.removesuffix(".ia3_l") for n in tensors),
+    "feedforward_modules": sorted(of_inputs),
+    "fan_in_fan_out": trained.is_fused,
+  }, tensors
+
+
+_PEFT = Exchange(
+  library=exchange.PEFT,
+  kind="IA3",
+  read=_read,
+  write=_write,
+  others="feedforward_modules|init_ia3_weights",
+)
 IA3 = Method(
-  name="ia3", parts=(ScaledOutput, ScaledInput), adds=r".*/ia3_scale"
+  name="ia3",
+  parts=(ScaledOutput, ScaledInput),
+  adds=r".*/ia3_scale",
+  exchanges=(_PEFT,),
 )
 
 

@@ -21,7 +21,13 @@ from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import as_row
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.linear import project
+from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.exchange import Directory
+from transformer_zoo.peft.exchange import Exchange
+from transformer_zoo.peft.exchange import Imported
+from transformer_zoo.peft.exchange import Trained
+from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -175,10 +181,153 @@ class Dora(Lora, kw_only=True):
     )
 
 
+def _read(directory: Directory) -> Imported:
+  """Reads a LoRA or DoRA of `peft`; places of one matrix share its A."""
+  settings = directory.settings
+  rank, alpha = settings["r"], settings["lora_alpha"]
+  rate, is_dora = settings.get("lora_dropout") or 0.0, settings.get("use_dora")
+  if not 0 <= rate < 1:
+    raise UserError(
+      f"{directory.name} has lora_dropout = {rate!r} in {exchange.CONFIG}, "
+      "where a share below 1 belongs"
+    )
+  found = {}
+  for module in directory.modules:
+    width, widths = directory.widths(module)
+    total, cuts = sum(widths), np.cumsum(widths)[:-1]
+    a = directory.take(f"{module.name}.lora_A.weight", [(rank, width)])
+    if a is None:
+      continue
+    b = directory.need(f"{module.name}.lora_B.weight", [(total, rank)])
+    for place, part in zip(
+      module.places, np.split(b.T, cuts, axis=-1), strict=True
+    ):
+      found[f"{place}/lora_a"] = a.T
+      found[f"{place}/lora_b"] = part
+    if is_dora:
+      lengths = directory.need(
+        f"{module.name}.lora_magnitude_vector",
+        [(total,), (1, total), (total, 1)],
+      )
+      for place, part in zip(
+        module.places, np.split(lengths.ravel(), cuts), strict=True
+      ):
+        kernel = directory.base[f"{place}/kernel"].read().astype(np.float32)
+        found[f"{place}/dora_scale"] = part / _column_lengths(kernel, np)
+
+  def unchanged(width: int, features: int) -> dict[str, np.ndarray]:
+    added = {
+      "lora_a": np.zeros((width, rank), np.float32),
+      "lora_b": np.zeros((rank, features), np.float32),
+      "dora_scale": np.ones(features, np.float32),
+    }
+    return added if is_dora else {n: added[n] for n in ("lora_a", "lora_b")}
+
+  ends = [name.partition("/lora_a") for name in found]
+  names = exchange.names_of(place for place, end, _ in ends if end)
+  directory.fill(found, names, unchanged)
+  return Imported(
+    f"peft/{'dora' if is_dora else 'lora'}.gin",
+    {
+      "LORA_PROJECTIONS": exchange.expression_of(names),
+      "LORA_RANK": rank,
+      "LORA_ALPHA": float(
+        alpha * rank**0.5 if settings.get("use_rslora") else alpha
+      ),
+      "LORA_DROPOUT": float(rate),
+    },
+    found,
+  )
+
+
+def _write(trained: Trained) -> Written:
+  """Writes a directory of `peft`; places of one matrix add up their ranks."""
+  parts = substitution.named_parts(trained.model)
+  first = next(part for _, part in parts if isinstance(part, Lora))
+  is_dora = isinstance(first, Dora)
+  tensors, matrices = {}, {}
+  for module in trained.modules:
+    has = [f"{place}/lora_a" in trained for place in module.places]
+    if not any(has):
+      continue
+    matrices[module.name] = _joined(trained, module, has)
+    if is_dora:
+      tensors[f"{module.name}.lora_magnitude_vector"] = np.concatenate(
+        [
+          _column_lengths(trained[f"{place}/kernel"], np)
+          * (trained[f"{place}/dora_scale"] if there else 1)
+          for place, there in zip(module.places, has, strict=True)
+        ]
+      )
+  rank = max(len(b) for _, b in matrices.values())
+  for name, (a, b) in matrices.items():  # All of one rank, by zeros.
+    more = rank - len(b)
+    tensors[f"{name}.lora_A.weight"] = np.pad(a, ((0, 0), (0, more))).T
+    tensors[f"{name}.lora_B.weight"] = np.pad(b, ((0, more), (0, 0))).T
+  return {
+    "r": rank,
+    "lora_alpha": first.scale * rank,
+    "target_modules": sorted(matrices),
+    "lora_dropout": first.dropout.rate,
+    "use_dora": is_dora,
+    "use_rslora": False,
+    "fan_in_fan_out": trained.is_fused,
+    "bias": "none",
+  }, tensors
+
+
+def _joined(
+  trained: Trained, module: exchange.Module, has: list[bool]
+) -> tuple[np.ndarray, np.ndarray]:
+  """The two matrices of a module, of those at its places."""
+  of_each = [
+    (trained[f"{place}/lora_a"], trained[f"{place}/lora_b"])
+    for place, there in zip(module.places, has, strict=True)
+    if there
+  ]
+  first, _ = of_each[0]
+  is_shared = all(np.array_equal(a, first) for a, _ in of_each)
+  matrices = [first] if is_shared else [a for a, _ in of_each]
+  rank = sum(a.shape[1] for a in matrices)
+  columns, begin = [], 0
+  for place, there in zip(module.places, has, strict=True):
+    block = np.zeros((rank, trained.output_width(place)), np.float32)
+    if there:
+      b = trained[f"{place}/lora_b"]
+      block[begin : begin + len(b)] = b
+      begin += 0 if is_shared else len(b)
+    columns.append(block)
+  return np.concatenate(matrices, axis=1), np.concatenate(columns, axis=1)
+
+
+_PEFT = Exchange(
+  library=exchange.PEFT,
+  kind="LORA",
+  read=_read,
+  write=_write,
+  sizes=("r", "lora_alpha"),
+  values={
+    "bias": ("none",),
+    "layer_replication": (None,),
+    "use_qalora": (False, None),
+    "lora_bias": (False, None),
+    "trainable_token_indices": (None,),
+    "target_parameters": (None, []),
+    # The others (PiSSA, OLoRA, CorDA, LoftQ) change the matrices of the base.
+    "init_lora_weights": (True, False, None, "gaussian", "orthogonal", "eva"),
+    "loftq_config": (None, {}),
+    "use_rslora": (True, False, None),
+    "use_dora": (True, False, None),
+    "rank_pattern": (None, {}),
+    "alpha_pattern": (None, {}),
+  },
+  others="lora_dropout|megatron_config|megatron_core|qalora_group_size"
+  "|velora_config|eva_config|corda_config|lora_ga_config|ensure_weight_tying",
+)
 # Either one, so that `peft/dora.gin` may stand on `peft/lora.gin`.
 _ADDS = r".*/(lora_[ab]|dora_scale)"
-LORA = Method(name="lora", parts=(Lora,), adds=_ADDS)
-DORA = Method(name="dora", parts=(Dora,), adds=_ADDS)
+LORA = Method(name="lora", parts=(Lora,), adds=_ADDS, exchanges=(_PEFT,))
+DORA = Method(name="dora", parts=(Dora,), adds=_ADDS, exchanges=(_PEFT,))
 
 
 @gin.register

@@ -15,8 +15,6 @@ import jax
 import numpy as np
 
 from transformer_zoo.peft import substitution
-from transformer_zoo.peft.prefixes import Prefix
-from transformer_zoo.peft.prefixes import PrefixNetwork
 from transformer_zoo.peft.substitution import Substitute
 
 
@@ -71,36 +69,6 @@ def merge_leaves(
   return substitution.rebuilt(model, rule), leaves
 
 
-def without_networks(
-  model: nn.Module, params: Mapping[str, Any]
-) -> tuple[nn.Module, dict[str, Any]]:
-  """Drops the networks of prefixes, which training alone needs.
-
-  Args:
-    model: A model.
-    params: Its parameters, scanned or not.
-
-  Returns:
-    The model with the prefixes that the networks give, and its parameters.
-  """
-  leaves = traverse_util.flatten_dict(jax.device_get(params), sep="/")
-
-  def rule(name: str, part: nn.Module) -> nn.Module:
-    if not isinstance(part, PrefixNetwork):
-      return part
-    for prefix in _prefixes(name, leaves):
-      own = _taken_below(leaves, prefix)
-      keep = part.kept
-      if own["embedding"].ndim > 2:  # of all layers of a scanned stack
-        keep = jax.vmap(keep)
-      kept = keep(own)
-      leaves.update({f"{prefix}/{key}": leaf for key, leaf in kept.items()})
-    return Prefix(part.length)
-
-  model = substitution.rebuilt(model, rule)
-  return model, traverse_util.unflatten_dict(jax.device_get(leaves), sep="/")
-
-
 def unmerged(
   model: nn.Module, params: Mapping[str, Any], added: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -147,12 +115,3 @@ def _taken(leaves: dict[str, Any], prefix: str) -> dict[str, Any]:
   """The leaves of a part by name, which are removed."""
   names = [path for path in leaves if path.rpartition("/")[0] == prefix]
   return {path.removeprefix(f"{prefix}/"): leaves.pop(path) for path in names}
-
-
-def _taken_below(leaves: dict[str, Any], prefix: str) -> dict[str, Any]:
-  """The tree of the leaves below a path, which are removed."""
-  names = [path for path in leaves if path.startswith(f"{prefix}/")]
-  return traverse_util.unflatten_dict(
-    {path.removeprefix(f"{prefix}/"): leaves.pop(path) for path in names},
-    sep="/",
-  )

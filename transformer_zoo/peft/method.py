@@ -2,17 +2,23 @@
 
 Everything else follows from the record and the parts that it names: the rules
 that put them into a model, the parameters that are trained, those that begin
-fresh, and whether the method can be merged into its base.
+fresh, how the method is merged into its base, and how it is exchanged with
+other libraries.
 """
 
 from collections.abc import Callable, Sequence
 import dataclasses
+import importlib
+import pkgutil
 import re
+import sys
+from typing import Any
 
 from flax import linen as nn
 import gin
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.peft.exchange import Exchange
 
 # Heads of an encoder that every method trains: all but that of masked tokens.
 TASK_HEADS = r"heads/(?!tokens/).*"
@@ -31,6 +37,7 @@ class Method:
       that it adds to a base, which begin fresh; "" for none.
     trains: The same of the parameters that it trains; those that it adds if "".
     may_find_nothing: Whether a model may have no part that it replaces.
+    exchanges: The directories of other libraries that hold it.
   """
 
   name: str
@@ -38,6 +45,7 @@ class Method:
   adds: str = ""
   trains: str = ""
   may_find_nothing: bool = False
+  exchanges: tuple[Exchange, ...] = ()
 
   def rule(
     self, *names: str, of: type[nn.Module] = nn.Module
@@ -89,6 +97,27 @@ class Rule:
     if self.names and not any(re.fullmatch(n, name) for n in self.names):
       return part
     return self.replace(name, part)
+
+
+def shipped() -> list[Method]:
+  """Returns the methods of this room, each from its file."""
+  room = sys.modules[__package__]
+  modules = [
+    importlib.import_module(f"{__package__}.{found.name}")
+    for found in pkgutil.iter_modules(room.__path__)
+  ]
+  values = (value for module in modules for value in vars(module).values())
+  return [value for value in values if isinstance(value, Method)]
+
+
+def exchanges(library: str) -> dict[Any, Exchange]:
+  """Returns what a library can hold, by its own names of the methods.
+
+  Args:
+    library: `exchange.PEFT` or `exchange.ADAPTERS`.
+  """
+  found = (each for method in shipped() for each in method.exchanges)
+  return {each.kind: each for each in found if each.library == library}
 
 
 @gin.register

@@ -7,12 +7,15 @@ nothing to the scores of a prefix.
 """
 
 from collections.abc import Callable, Mapping
+import re
 from typing import Any
 
 from flax import linen as nn
+from flax import traverse_util
 import gin
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
@@ -25,7 +28,13 @@ from transformer_zoo.modules.parts import part as default_part
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import whole_bias
 from transformer_zoo.modules.stack import Stack
+from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.exchange import Directory
+from transformer_zoo.peft.exchange import Exchange
+from transformer_zoo.peft.exchange import Imported
+from transformer_zoo.peft.exchange import Trained
+from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -64,7 +73,7 @@ class PrefixNetwork(nn.Module):
 
   wo(tanh(wi(embedding))), Li and Liang 2021, section 4.3. Theirs has one
   embedding and one `wi` for all layers; here each attention has its own.
-  `merging.without_networks` drops it after training.
+  A directory of `peft` has the keys and values that it gives.
 
   Attributes:
     length: P.
@@ -214,8 +223,117 @@ class Offset(Substitute, nn.Module, kw_only=True):
       )
 
 
+def _read(directory: Directory) -> Imported:
+  """Reads prefixes of `peft`, one tensor of all layers."""
+  settings = directory.settings
+  length = settings["num_virtual_tokens"]
+  stack, places = _attentions(directory)
+  width = directory.shape(f"{places[0]}/key/kernel")[-1]
+  of_both = settings.get("num_transformer_submodules") == 2
+  # Of the four of a layer of theirs, two go to the attention to an encoder,
+  # where they are dropped; and their list of all is repeated to have as many.
+  step = 4 if of_both else 2
+  layers = max(settings.get("num_layers") or 0, len(places))
+  vectors = directory.need("prompt_embeddings", [(length, 2 * layers * width)])
+  parts = np.split(vectors, 2 * layers, axis=1)
+  found = {}
+  for index, place in enumerate(places):
+    first = step * index % len(parts)
+    found[f"{place}/prefix/key"] = parts[first]
+    found[f"{place}/prefix/value"] = parts[first + 1]
+  names = exchange.names_of(places)
+  return Imported(
+    "peft/p_tuning_v2.gin",
+    {
+      "PREFIX_LENGTH": length,
+      "PREFIX_ATTENTIONS": exchange.expression_of(names),
+      "positions_after_prefix.stacks": stack,
+      "positions_after_prefix.biased": "relpos_bias"
+      in " ".join(directory.base),
+    },
+    found,
+  )
+
+
+def _attentions(directory: Directory) -> tuple[str, list[str]]:
+  """The stack of a prefix of theirs, and its attentions in order."""
+  writes = any(name.startswith("decoder/") for name in directory.base)
+  stack = "decoder" if writes else "encoder"
+  expression = rf"{stack}/layers_\d+/(self_)?attention/key/kernel"
+  found = (name for name in directory.base if re.fullmatch(expression, name))
+  return stack, sorted(
+    (name.removesuffix("/key/kernel") for name in found), key=_layer
+  )
+
+
+def _layer(name: str) -> int:
+  return int(re.search(r"\d+", name)[0])
+
+
+def _write(trained: Trained) -> Written:
+  """Writes a directory of `peft`, without the networks of training."""
+  prefixed = {
+    name: part
+    for name, part in substitution.named_parts(trained.model)
+    if isinstance(part, Prefixed)
+  }
+  paths = (name.partition("/prefix/") for name in trained.tensors)
+  places = sorted({path for path, below, _ in paths if below}, key=_layer)
+  offers = trained.model.offers
+  *_, stack = offers.stacks.values()
+  kind = "self_attention" if offers.has_decoder else "attention"
+  if len(places) != stack.num_layers or any(
+    place.rpartition("/")[2] != kind for place in places
+  ):
+    raise UserError(
+      "`peft` has prefixes in every self-attention of a decoder, or of an "
+      f"encoder alone, and these are in {', '.join(places[:3])}, ...; bind "
+      f"PREFIX_ATTENTIONS = '.*{kind}'"
+    )
+  attention = getattr(stack.layer, kind)
+  if not stack.biased and (stack.position_bias or attention.position_bias):
+    raise UserError(
+      "`transformers` gives the scores of a prefix a relative position bias, "
+      "and this model does not; train it with "
+      "positions_after_prefix.biased = True"
+    )
+  of_both = len(offers.sides) == 2
+  parts = []
+  for place in places:
+    own = trained.below(f"{place}/prefix")
+    prefix = prefixed[exchange.names_of([place])[0]].prefix
+    if isinstance(prefix, PrefixNetwork):
+      own = prefix.kept(traverse_util.unflatten_dict(own, sep="/"))
+    parts += [np.asarray(own["key"]), np.asarray(own["value"])]
+    if of_both:  # See `_read`; with as many layers none is repeated.
+      parts += [np.zeros_like(parts[-1])] * 2
+  vectors = np.concatenate(parts, axis=1)
+  heads = attention.num_kv_heads or attention.num_heads
+  return {
+    "num_virtual_tokens": len(vectors),
+    "num_transformer_submodules": 2 if of_both else 1,
+    "prefix_projection": False,
+    "num_layers": len(parts) // 2,
+    "num_attention_heads": heads,
+    "token_dim": heads * attention.head_dim,
+  }, {"prompt_embeddings": vectors}
+
+
+_PEFT = Exchange(
+  library=exchange.PEFT,
+  kind="PREFIX_TUNING",
+  read=_read,
+  write=_write,
+  sizes=("num_virtual_tokens",),
+  others="encoder_hidden_size|prefix_projection|token_dim|num_attention_heads"
+  "|num_layers|num_transformer_submodules",
+  wraps_modules=False,
+)
 PREFIX = Method(
-  name="prefix", parts=(Prefixed, Offset), adds=r".*attention/prefix/.*"
+  name="prefix",
+  parts=(Prefixed, Offset),
+  adds=r".*attention/prefix/.*",
+  exchanges=(_PEFT,),
 )
 
 

@@ -6,6 +6,7 @@ model itself, its masks and its decoding know nothing of it.
 """
 
 from collections.abc import Callable, Sequence
+import re
 
 from flax import linen as nn
 import gin
@@ -16,7 +17,13 @@ import numpy as np
 from transformer_zoo import axes
 from transformer_zoo.data.features import prompts
 from transformer_zoo.errors import UserError
+from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.exchange import Directory
+from transformer_zoo.peft.exchange import Exchange
+from transformer_zoo.peft.exchange import Imported
+from transformer_zoo.peft.exchange import Trained
+from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -79,8 +86,64 @@ class PromptedEmbed(Substitute, nn.Module, kw_only=True):
     return self.prompt + jnp.sum(x_PTD * share_PT1, axis=1)
 
 
+# Heads whose one answer of a text `peft` reads at the first vector of a prompt.
+_READ_AT_PROMPT = re.compile(r"heads/(classes|number)/")
+
+
+def _read(directory: Directory) -> Imported:
+  """Reads a prompt of `peft`; T5's encoder reads the first half of a double."""
+  length = directory.settings["num_virtual_tokens"]
+  width = directory.shape("token_embedder/embedding")[-1]
+  vectors = directory.need(
+    "prompt_embeddings", [(length, width), (2 * length, width)]
+  )
+  has_class = any(map(_READ_AT_PROMPT.match, directory.base))
+  return Imported(
+    f"peft/{'prompt_answers' if has_class else 'prompt'}.gin",
+    {"PROMPT_LENGTH": length},
+    {"token_embedder/prompt": vectors[:length]},
+  )
+
+
+def _write(trained: Trained) -> Written:
+  """Writes a directory of `peft`: the vectors with what they began at."""
+  if any(
+    map(_READ_AT_PROMPT.match, trained.tensors)
+  ) and not trained.converter_field("answers_at_prompt"):
+    raise UserError(
+      f"{trained.name} reads the class of a text at [CLS], and `peft` at the "
+      "first vector of the prompt; train it with peft/prompt_answers.gin to "
+      "exchange it"
+    )
+  embedder = trained.model.token_embedder.clone(parent=None, name=None)
+  vectors = embedder.apply(
+    {"params": trained.below("token_embedder")},
+    method=type(embedder).prompt_vectors,
+  )
+  return {
+    "num_virtual_tokens": len(vectors),
+    "num_transformer_submodules": 1,
+    "token_dim": vectors.shape[1],
+    **trained.sizes(),
+  }, {"prompt_embeddings": np.asarray(vectors)}
+
+
+_PEFT = Exchange(
+  library=exchange.PEFT,
+  kind="PROMPT_TUNING",
+  read=_read,
+  write=_write,
+  sizes=("num_virtual_tokens",),
+  others="prompt_tuning_init|prompt_tuning_init_text|tokenizer_kwargs"
+  "|tokenizer_name_or_path|token_dim|num_attention_heads|num_layers"
+  "|num_transformer_submodules",
+  wraps_modules=False,
+)
 PROMPT = Method(
-  name="prompt", parts=(PromptedEmbed,), adds=r"token_embedder/prompt"
+  name="prompt",
+  parts=(PromptedEmbed,),
+  adds=r"token_embedder/prompt",
+  exchanges=(_PEFT,),
 )
 
 

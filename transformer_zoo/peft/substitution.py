@@ -214,6 +214,16 @@ def named_parts(model: nn.Module) -> list[tuple[str, nn.Module]]:
   return found
 
 
+def extensions(model: nn.Module) -> set[type[Substitute]]:
+  """Returns the classes by which parts of a model are extended."""
+  found = set()
+  for _, part in named_parts(model):
+    while isinstance(part, Substitute):
+      found.add(type(part).__bases__[0])
+      part = unextended(part)
+  return found
+
+
 def substitutes(model: nn.Module) -> list[str]:
   """Returns the kinds of parts that have taken the place of others."""
   return sorted(
