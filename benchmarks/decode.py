@@ -5,7 +5,7 @@ row (the median of several). The parameters are random and EOS is out of reach,
 so that no row ends early. Shapes are those of shapes.py.
 
 `--peers transformers t5x` measures their searches in the same run, in turn with
-ours (peers/comparison.py).
+ours (peers/comparison.py), each side in a process of its own.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from peers import comparison
 from workloads import shapes
+from workloads import timing
 
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
@@ -42,21 +43,18 @@ def measure(arguments) -> dict:
   start = time.perf_counter()
   jax.block_until_ready(decode(params, tokens))
   compile_seconds = time.perf_counter() - start
-  seconds = []
-  for _ in range(arguments.repeats):
-    start = time.perf_counter()
-    jax.block_until_ready(decode(params, tokens))
-    seconds.append(time.perf_counter() - start)
-  median = statistics.median(seconds)
-  return {
-    "seconds": seconds,
+  figures = timing.timed(
+    lambda: jax.block_until_ready(decode(params, tokens)), 0, arguments.repeats
+  )
+  median = statistics.median(figures["seconds"])
+  return figures | {
     "shape": arguments.shape,
     "batch_size": batch_size,
     "num_beams": arguments.num_beams,
     "dtype": arguments.dtype,
     "device": jax.devices()[0].device_kind,
     "seconds_per_batch": median,
-    "fastest_seconds": min(seconds),
+    "fastest_seconds": min(figures["seconds"]),
     "tokens_per_second": batch_size * targets / median,
     "seconds_per_token_step": median / targets,
     "first_call_seconds": compile_seconds,
@@ -70,7 +68,7 @@ def main():
   parser.add_argument("--batch_size", type=int, help="that of the shape")
   parser.add_argument("--num_beams", type=int, default=1)
   parser.add_argument("--targets", type=int, help="those of the shape")
-  parser.add_argument("--peers", nargs="+", choices=comparison.PEERS)
+  parser.add_argument("--peers", nargs="+", choices=tuple(comparison.PEERS))
   parser.add_argument("--rounds", type=int, default=2, help="with --peers")
   arguments = shapes.parse(parser)
   if not arguments.peers:
@@ -86,8 +84,16 @@ def main():
   )
   work["batch_size"] = arguments.batch_size or shape.batch_size
   work["targets"] = arguments.targets or shape.targets
-  sides = comparison.sides_of(arguments.peers, work)
-  sides["ours"] = lambda: {"seconds": measure(arguments)["seconds"]}
+  sides = comparison.sides_of(arguments.peers, work) | comparison.our_side(
+    "ours",
+    "decode",
+    shape=arguments.shape,
+    dtype=arguments.dtype,
+    repeats=arguments.repeats,
+    batch_size=work["batch_size"],
+    num_beams=arguments.num_beams,
+    targets=work["targets"],
+  )
   found = comparison.beside(sides, arguments.rounds)
   shapes.show(found, arguments.json)
 

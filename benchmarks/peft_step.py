@@ -2,23 +2,24 @@
 
     python benchmarks/peft_step.py --shape small --methods lora prompt --peers
 
-Prints the seconds of a full step of T5 (shapes.py; Adafactor, dropout 0.1), of
-a step of each method of gin_configs/peft, and their ratio; in turns, so that a
-machine that slows down slows all. LoRA has rank 8 in queries and values, a
-prompt 100 vectors before the rows, or in the place of their first tokens with
-`--within`. `--peers` measures `peft` over `transformers` eager in the
-same turns; PYTHONPATH names the folder of `peft`.
+Prints the figures of a step of each method of gin_configs/peft and of a full
+step of T5 (shapes.py; Adafactor, dropout 0.1), and the medians of their ratios
+(peers/comparison.py). Each is a process of its own, in turn, so that a machine
+that slows down slows all. LoRA has rank 8 in queries and values, a prompt 100
+vectors before the rows, or in the place of their first tokens with `--within`.
+`--peers` measures `peft` over `transformers` in the same rounds.
 """
 
 import argparse
 import functools
-import statistics
-import time
+import json
 
 import jax
 import numpy as np
+from peers import comparison
 from workloads import random_batches
 from workloads import shapes
+from workloads import timing
 
 from transformer_zoo import config
 from transformer_zoo.data.features import prompts
@@ -32,6 +33,7 @@ from transformer_zoo.training.sharding import partitioning
 
 _FULL = "full"
 _PROMPT_LENGTH = 100
+_DROPOUT = 0.1
 METHODS = ("lora", "dora", "ia3", "bitfit", "adapters", "prompt", "p_tuning_v2")
 
 
@@ -39,7 +41,7 @@ def our_step(method: str, arguments: argparse.Namespace):
   """Returns a function that makes one step, compiled."""
   shape = shapes.SHAPES[arguments.shape]
   files = [shape.architecture, shape.size]
-  bindings = ["DROPOUT_RATE=0.1", f"DTYPE={arguments.dtype!r}"]
+  bindings = [f"DROPOUT_RATE={_DROPOUT}", f"DTYPE={arguments.dtype!r}"]
   if method != _FULL:
     files.append(f"peft/{method}.gin")
   config.load(files, bindings, root="MODEL")
@@ -112,95 +114,71 @@ def with_prompt(batch, cut: int):
   return {**batch, **changed}
 
 
-def their_step(method: str, arguments: argparse.Namespace):
-  """Returns a function that makes one step of `peft` over `transformers`."""
-  import peft
-  import torch
-  import transformers
-  from transformers.optimization import Adafactor
-
-  shape = shapes.SHAPES[arguments.shape]
-  config.load([shape.architecture, shape.size], [], root="MODEL")
-  ours = config.value("MODEL")
-  layer = ours.encoder.layer
-  model = transformers.T5ForConditionalGeneration(
-    transformers.T5Config(
-      vocab_size=ours.token_embedder.num_embeddings,
-      d_model=ours.token_embedder.features,
-      d_kv=layer.attention.head_dim,
-      d_ff=layer.mlp.d_ff,
-      num_layers=ours.encoder.num_layers,
-      num_heads=layer.attention.num_heads,
-      feed_forward_proj="gated-gelu",
-      tie_word_embeddings=False,
-      decoder_start_token_id=0,
-      eos_token_id=None,
+def sides_of(arguments: argparse.Namespace) -> dict:
+  """Functions that measure each method once, ours and those of `peft`."""
+  methods = (*arguments.methods, _FULL)
+  options = ["--within"] if arguments.within else []
+  sides = {}
+  for method in methods:
+    sides |= comparison.our_side(
+      method,
+      "peft_step",
+      *options,
+      shape=arguments.shape,
+      dtype=arguments.dtype,
+      steps=arguments.steps,
+      alone=method,
     )
-  )
-  kinds = {
-    "lora": lambda: peft.LoraConfig(r=8, lora_alpha=8),
-    "ia3": peft.IA3Config,
-    "prompt": lambda: peft.PromptTuningConfig(
-      num_virtual_tokens=_PROMPT_LENGTH
-    ),
-  }
-  if method != _FULL:
-    settings = kinds[method]()
-    settings.task_type = "SEQ_2_SEQ_LM"
-    model = peft.get_peft_model(model, settings)
-  model.train()
-  trained = [p for p in model.parameters() if p.requires_grad]
-  optimizer = Adafactor(
-    trained, lr=1e-3, relative_step=False, warmup_init=False
-  )
-  size = ours.token_embedder.num_embeddings
-  length = shape.inputs
-  if method == "prompt" and arguments.within:
-    length -= _PROMPT_LENGTH
-  inputs = torch.randint(3, size, (shape.batch_size, length))
-  targets = torch.randint(3, size, (shape.batch_size, shape.targets))
-  valid = torch.ones_like(inputs)
-
-  def once():
-    model(
-      input_ids=inputs, attention_mask=valid, labels=targets
-    ).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-
-  return once
+  if not arguments.peers:
+    return sides
+  model, shape = shapes.model_of(arguments)
+  for method in methods:
+    work = comparison.work_of(
+      "train",
+      model,
+      shape,
+      dropout=_DROPOUT,
+      steps=arguments.steps,
+      warmup=1,
+      prompt_length=_PROMPT_LENGTH,
+    )
+    if method != _FULL:
+      work["method"] = method
+    if method == "prompt" and arguments.within:
+      work["inputs"] -= _PROMPT_LENGTH
+    name = f"peft {method}"
+    sides[name] = functools.partial(
+      comparison.figures_of, name, "peers.peft", json.dumps(work)
+    )
+  return sides
 
 
 def main():
   """Parses arguments, measures, prints."""
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument("--methods", nargs="+", choices=METHODS, default=["lora"])
+  parser.add_argument(
+    "--alone",
+    choices=(_FULL, *METHODS),
+    help="measures this method alone, in this process",
+  )
   parser.add_argument("--steps", type=int, default=5)
+  parser.add_argument("--rounds", type=int, default=2)
   parser.add_argument("--peers", action="store_true")
   parser.add_argument("--within", action="store_true")
   arguments = shapes.parse(parser)
-  steps = {
-    ("zoo", m): our_step(m, arguments) for m in (_FULL, *arguments.methods)
-  }
+  if arguments.alone:
+    run = our_step(arguments.alone, arguments)
+    shapes.show(timing.timed(run, 1, arguments.steps), arguments.json)
+    return
+  ratios = [(method, _FULL) for method in arguments.methods]
   if arguments.peers:
-    steps |= {
-      ("peft", m): their_step(m, arguments) for m in (_FULL, *arguments.methods)
-    }
-  seconds = {name: [] for name in steps}
-  for turn in range(arguments.steps + 1):
-    for name, once in steps.items():
-      start = time.perf_counter()
-      once()
-      if turn:  # The first one warms up.
-        seconds[name].append(time.perf_counter() - start)
-  medians = {name: statistics.median(some) for name, some in seconds.items()}
-  shapes.show(
-    {
-      f"{by}/{method}": f"{median:.3f} s, {median / medians[by, _FULL]:.2f}"
-      for (by, method), median in medians.items()
-    },
-    arguments.json,
-  )
+    for method in arguments.methods:
+      ratios.append((f"peft {method}", f"peft {_FULL}"))
+    for method in (*arguments.methods, _FULL):
+      ratios.append((f"peft {method}", method))
+  found = comparison.beside(sides_of(arguments), arguments.rounds, ratios)
+  shapes.show(found, arguments.json)
 
 
 if __name__ == "__main__":

@@ -6,34 +6,40 @@ memory. Shapes (shapes.py): tiny is d_model 256, d_ff 512 gated GELU, 4+4
 layers, 4 heads of 64, vocabulary 8192, batch 16, inputs 128, targets 32; small
 is T5.1.1-small at batch 8, inputs 512, targets 114; both with Adafactor.
 bart_base and bart_half are 4 rows of 256 inputs and 64 targets, with AdamW;
-bert_small is BERT-small's pre-training step, 16 rows of 128 tokens, hidden
+bert_small is BERT-small's pre-training step, 16 rows of 128 tokens, masked
 tokens and next sentence; bert_small_mrpc its fine-tuning on 32 pairs a step, as
 long as those of MRPC, packed; both with AdamW. deberta_small, scanned with
-remat, and deberta_base are 4 rows of 512 tokens, hidden tokens; electra_small
-is generator and discriminator, electra_small_masked a masked language model of
-the discriminator's size; albert_6_layers and albert_24_layers are for their
-seconds of compilation.
+remat, is 4 rows of 512 tokens, masked tokens; deberta_v3_small the fine-tuning
+of the released size on 4 rows of 512 tokens; electra_small is generator and
+discriminator, electra_small_masked a masked language model of the
+discriminator's size; albert_6_layers and albert_24_layers are for their seconds
+of compilation.
 
 `--peers transformers t5x` measures their training steps in the same run, in
-turn with ours (peers/comparison.py), and prints medians and fastest steps of
-each round, the peaks of memory in these steps beyond that behind the imports,
-and, of ours, the processor's seconds, which other work moves least; each is a
-process of its own.
-`--beside SHAPE` does the same with another shape of ours.
-`transformers` fine-tunes on the same pairs, padded to 128 tokens each.
+turn with ours (peers/comparison.py): medians and fastest steps of each round,
+the processor's seconds, the peaks of memory in these steps beyond that behind
+the imports, and the medians of the rounds' ratios; each side is a process of
+its own. Ours computes logits at masked places alone: `transformers_masked` does
+the same work, `transformers` computes them at all places. On the same pairs,
+`transformers` pads each batch to its longest pair, and `transformers_grouped`
+has pairs of similar lengths in a batch. `--beside SHAPE` measures another shape
+of ours in the same way.
 """
 
 import argparse
 import functools
+import itertools
 import statistics
 import time
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from peers import comparison
 from workloads import random_batches
 from workloads import resident
 from workloads import shapes
+from workloads import timing
 
 from transformer_zoo.forecast import cost
 from transformer_zoo.objectives import encoder
@@ -47,8 +53,6 @@ from transformer_zoo.training.optimizers.adam import adamw
 from transformer_zoo.training.sharding import partitioning
 
 _PAIR_STEPS = 8  # Batches of pairs: their rows are packed together.
-
-
 _BEHIND_IMPORTS = resident.peak_bytes()
 
 
@@ -87,7 +91,7 @@ def encoder_work(model, shape: shapes.Shape) -> dict:
   """Batches, the objective and the optimizer of BERT."""
   vocab_size = model.token_embedder.num_embeddings
   if "classes" in model.heads.parts:
-    lengths = random_batches.mrpc_lengths(_PAIR_STEPS * shape.batch_size)
+    lengths = lengths_of_texts(shape)
     batches = random_batches.packed_pairs(
       lengths, _PAIR_STEPS, shape.inputs, vocab_size
     )
@@ -111,6 +115,14 @@ def encoder_work(model, shape: shapes.Shape) -> dict:
     "objective": objective,
     "optimizer": adamw(schedules.constant(1e-4)),
   }
+
+
+def lengths_of_texts(shape: shapes.Shape) -> np.ndarray:
+  """The lengths of the texts of all batches that have classes."""
+  number = _PAIR_STEPS * shape.batch_size
+  if shape.is_mrpc:
+    return random_batches.mrpc_lengths(number)
+  return np.full(number, shape.inputs)
 
 
 def measure(arguments) -> dict:
@@ -138,47 +150,39 @@ def measure(arguments) -> dict:
     start = time.perf_counter()
     compiled = run_step.lower(train_state, batches[0], key).compile()
     compile_seconds = time.perf_counter() - start
-    seconds, processor_seconds = [], []
-    for i in range(arguments.warmup + arguments.steps):
-      if i == arguments.warmup:
-        resident.restart()
-      batch = batches[i % len(batches)]
-      start, processor = time.perf_counter(), time.process_time()
-      train_state, sums = compiled(train_state, batch, key)
-      jax.block_until_ready((train_state, sums))
-      if i >= arguments.warmup:
-        seconds.append(time.perf_counter() - start)
-        processor_seconds.append(time.process_time() - processor)
-    step_peak_bytes = resident.peak_bytes()
-    forward = cost.count(objective, train_state.params, batches[0])
+    held, turn = [train_state], itertools.cycle(batches)
+    del train_state  # Donated to the first step.
+
+    def run():
+      held[0], sums = compiled(held[0], next(turn), key)
+      jax.block_until_ready((held[0], sums))
+
+    figures = timing.timed(run, arguments.warmup, arguments.steps)
+    forward = cost.count(objective, held[0].params, batches[0])
   flops = 3 * forward.matmul_flops
   peak = matmul_peak(arguments.dtype)
-  median = statistics.median(seconds)
+  median = statistics.median(figures["seconds"])
   memory = compiled.memory_analysis()
-  return {
-    "seconds": seconds,
+  return figures | {
     "shape": arguments.shape,
     "dtype": arguments.dtype,
     "dropout": arguments.dropout,
     "device": jax.devices()[0].device_kind,
     "seconds_per_step": median,
-    "fastest_seconds": min(seconds),
-    "processor_seconds": statistics.median(processor_seconds),
+    "fastest_seconds": min(figures["seconds"]),
     "tokens_per_second": work["tokens"] / median,
     "model_flops": flops,
     "matmul_peak_flops_per_second": peak,
     "model_flops_utilisation": flops / median / peak,
     "compile_seconds": compile_seconds,
     "temporary_bytes": memory.temp_size_in_bytes,
-    "peak_resident_bytes": step_peak_bytes,
-    "beyond_imports_bytes": step_peak_bytes - _BEHIND_IMPORTS,
+    "beyond_imports_bytes": figures["peak_bytes"] - _BEHIND_IMPORTS,
   }
 
 
 def sides(arguments) -> dict:
   """What is measured in turn, ours last."""
   model, shape = shapes.model_of(arguments)
-  pairs = _PAIR_STEPS * shape.batch_size
   work = comparison.work_of(
     arguments.shape if shape.task else "train",
     model,
@@ -186,22 +190,18 @@ def sides(arguments) -> dict:
     dropout=arguments.dropout,
     steps=arguments.steps,
     warmup=arguments.warmup,
-    lengths=random_batches.mrpc_lengths(pairs).tolist(),
+    lengths=lengths_of_texts(shape).tolist(),
   )
-  same = [
-    f"--{name}={getattr(arguments, name)}"
+  same = {
+    name: getattr(arguments, name)
     for name in ("dtype", "dropout", "steps", "warmup")
-  ]
-  return comparison.sides_of(arguments.peers, work) | {
-    name: functools.partial(
-      *(comparison.figures_of, name, "train_step"),
-      *("--json", f"--shape={shape_name}", *same),
-    )
-    for name, shape_name in (
-      *((each, each) for each in arguments.beside),
-      ("ours", arguments.shape),
-    )
   }
+  found = comparison.sides_of(arguments.peers, work)
+  for name in arguments.beside:
+    found |= comparison.our_side(name, "train_step", shape=name, **same)
+  return found | comparison.our_side(
+    "ours", "train_step", shape=arguments.shape, **same
+  )
 
 
 def main():
@@ -211,7 +211,7 @@ def main():
   parser.add_argument("--steps", type=int, default=10)
   parser.add_argument("--warmup", type=int, default=2)
   parser.add_argument(
-    "--peers", nargs="+", choices=comparison.PEERS, default=[]
+    "--peers", nargs="+", choices=tuple(comparison.PEERS), default=[]
   )
   parser.add_argument(
     "--beside", nargs="+", choices=tuple(shapes.SHAPES), default=[]

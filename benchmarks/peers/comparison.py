@@ -1,7 +1,8 @@
 """The same work by other implementations, each in a process of its own.
 
 PyTorch and JAX do not share a process, and each has all cores while it runs. A
-peer that cannot be imported is left out, and its error is printed.
+peer that cannot be imported, or that does not do the work, is left out, and its
+error is printed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +16,24 @@ import sys
 
 from flax import linen as nn
 from workloads import shapes
+from workloads import timing
 
-PEERS = ("transformers", "t5x")
+# The module of each peer, and what it adds to the work.
+PEERS = {
+  "transformers": ("peers.transformers", {}),
+  "transformers_compiled": ("peers.transformers", {"compile": True}),
+  # Logits at masked places alone: the work that ours does.
+  "transformers_masked": ("peers.transformers", {"masked_places": True}),
+  "transformers_masked_compiled": (
+    "peers.transformers",
+    {"masked_places": True, "compile": True},
+  ),
+  # Batches of pairs of similar lengths.
+  "transformers_grouped": ("peers.transformers", {"group_by_length": True}),
+  "t5x": ("peers.t5x", {}),
+  # Embeddings as a gather and not as a product with one-hot vectors.
+  "t5x_gather": ("peers.t5x", {"gather": True}),
+}
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -27,7 +44,7 @@ def work_of(
 
   Args:
     task: 'train' or 'decode' for a T5.1.1 or a BART; the name of the shape for
-      a BERT.
+      an encoder.
     model: ours.
     shape: rows and lengths.
     **settings: `dropout`, `steps` and `warmup`; `num_beams` and `repeats`.
@@ -72,10 +89,10 @@ def figures_of(name: str, module: str, *arguments: str) -> dict | None:
     *arguments: The arguments of its command line.
 
   Returns:
-    `seconds` of each step or batch, and perhaps `beyond_imports_bytes`, the
-    peak of the resident memory in them less that behind the imports, and
-    `processor_seconds`, the median of the processor's seconds. None if the
-    module fails; the last line of its error is printed.
+    `seconds` and `processor_seconds` of each step or batch, and perhaps
+    `beyond_imports_bytes`, the peak of the resident memory in them less that
+    behind the imports. None if the module fails; the last line of its error is
+    printed.
   """
   path = os.pathsep.join(
     filter(None, (str(BENCHMARKS), os.environ.get("PYTHONPATH")))
@@ -91,49 +108,62 @@ def figures_of(name: str, module: str, *arguments: str) -> dict | None:
     reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
     print(f"{name} left out: {reason[0]}", file=sys.stderr)
     return None
-  found = json.loads(done.stdout.splitlines()[-1])
-  return found if isinstance(found, dict) else {"seconds": found}
+  return json.loads(done.stdout.splitlines()[-1])
 
 
 def beside(
-  sides: Mapping[str, Callable[[], dict | None]], rounds: int
-) -> dict[str, list[float]]:
-  """Each in turn, once a round: seconds, and ratios, above 1 if slower.
-
-  Medians are of a round's steps; so are the fastest, which other work on the
-  machine disturbs least. Peaks of memory and the processor's seconds are of
-  each round, where known.
+  sides: Mapping[str, Callable[[], dict | None]],
+  rounds: int,
+  ratios: Sequence[tuple[str, str]] | None = None,
+) -> dict[str, dict]:
+  """Measures each side in turn, once a round.
 
   Args:
-    sides: functions that measure once, by name; the ratios are to the last.
+    sides: functions that measure once, by name.
     rounds: how often.
+    ratios: pairs of sides whose ratio is formed; each to the last by default.
+
+  Returns:
+    `machine`, which did it, with the load before and after, and for each of
+    `seconds` (the median of a round's steps), `fastest_seconds` (which other
+    work on the machine disturbs least), `processor_seconds` (the median) and
+    `bytes`, where known: the figures of the rounds by side, and for each ratio
+    `ONE / OTHER`, the median over the rounds, above 1 if ONE needs more.
   """
+  machine = timing.machine()
   measured: dict[str, list[dict]] = {}
   for _ in range(rounds):
     for name, measure in sides.items():
       figures = measure()
       if figures is not None:
         measured.setdefault(name, []).append(figures)
-  *_, last = sides
-  found = {}
-  for suffix, of in (
-    ("", lambda figures: statistics.median(figures["seconds"])),
-    ("_fastest", lambda figures: min(figures["seconds"])),
-    ("_bytes", lambda figures: figures.get("beyond_imports_bytes")),
-    ("_processor", lambda figures: figures.get("processor_seconds")),
+  found = {"machine": machine | {"load_after": timing.machine()["load"]}}
+  if ratios is None:
+    *names, last = sides
+    ratios = [(name, last) for name in names]
+  for figure, of in (
+    ("seconds", lambda figures: statistics.median(figures["seconds"])),
+    ("fastest_seconds", lambda figures: min(figures["seconds"])),
+    (
+      "processor_seconds",
+      lambda figures: statistics.median(figures["processor_seconds"]),
+    ),
+    ("bytes", lambda figures: figures.get("beyond_imports_bytes")),
   ):
-    for name, rounds_of in measured.items():
-      found[name + suffix] = [of(figures) for figures in rounds_of]
-      if None in found[name + suffix]:
-        del found[name + suffix]
-    for name in measured.keys() - {last}:
-      if {name + suffix, last + suffix} <= found.keys():
-        found[f"{name}{suffix}_over_{last}"] = [
-          theirs / mine
-          for theirs, mine in zip(
-            found[name + suffix], found[last + suffix], strict=True
-          )
-        ]
+    values = {
+      name: [of(figures) for figures in rounds_of]
+      for name, rounds_of in measured.items()
+    }
+    if any(None in some for some in values.values()):
+      continue
+    found[figure] = values | {
+      f"{one} / {other}": statistics.median(
+        mine / theirs
+        for mine, theirs in zip(values[one], values[other], strict=True)
+      )
+      for one, other in ratios
+      if {one, other} <= values.keys()
+    }
   return found
 
 
@@ -146,8 +176,27 @@ def sides_of(
     peers: The peers to run, of `PEERS`.
     work: The work that each of them measures (`work_of`).
   """
-  work = json.dumps(work)
-  return {
-    peer: functools.partial(figures_of, peer, f"peers.{peer}", work)
-    for peer in peers
-  }
+  sides = {}
+  for peer in peers:
+    module, settings = PEERS[peer]
+    argument = json.dumps(work | settings)
+    sides[peer] = functools.partial(figures_of, peer, module, argument)
+  return sides
+
+
+def our_side(
+  name: str, module: str, *flags: str, **options
+) -> dict[str, Callable[[], dict | None]]:
+  """A function that measures a benchmark of ours once, by name.
+
+  Args:
+    name: The name of the side.
+    module: The module of the benchmark, as `train_step`.
+    *flags: Flags of its command line.
+    **options: The options of its command line by name, as `shape`.
+  """
+  words = [f"--{option}={value}" for option, value in options.items()]
+  measure = functools.partial(
+    figures_of, name, module, "--json", *flags, *words
+  )
+  return {name: measure}

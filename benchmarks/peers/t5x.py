@@ -5,7 +5,6 @@ Takes one JSON argument; needs T5X on the path (github.com/google-research/t5x).
 
 import json
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +12,24 @@ import numpy as np
 from t5x import adafactor
 from t5x import decoding
 from t5x import losses
+from t5x.examples.t5 import layers
 from t5x.examples.t5 import network
 from workloads import random_batches
+from workloads import timing
+
+
+class GatheredEmbed(layers.Embed):
+  """T5X's embedding; a gather also where its network asks for a product."""
+
+  def __post_init__(self):
+    object.__setattr__(self, "one_hot", False)
+    super().__post_init__()
 
 
 def build(work: dict) -> network.Transformer:
-  """A T5.1.1, float32."""
+  """A T5.1.1, float32; with `gather`, its embeddings are a gather."""
+  if work.get("gather"):
+    layers.Embed = GatheredEmbed
   return network.Transformer(
     network.T5Config(
       vocab_size=work["vocab_size"],
@@ -36,8 +47,8 @@ def build(work: dict) -> network.Transformer:
   )
 
 
-def train(work: dict) -> list[float]:
-  """Seconds of each step: forward, backward, Adafactor."""
+def train(work: dict) -> dict:
+  """Figures of each step: forward, backward, Adafactor."""
   model = build(work)
   batch = jax.tree.map(
     jnp.asarray,
@@ -76,18 +87,17 @@ def train(work: dict) -> list[float]:
     return params, state, metrics
 
   run_step = jax.jit(step, donate_argnums=(0, 1))
-  key, seconds = jax.random.key(1), []
-  for i in range(work["warmup"] + work["steps"]):
-    start = time.perf_counter()
-    params, state, metrics = run_step(params, state, key)
-    jax.block_until_ready((params, metrics))
-    if i >= work["warmup"]:
-      seconds.append(time.perf_counter() - start)
-  return seconds
+  held = [params, state]
+
+  def run():
+    held[0], held[1], metrics = run_step(*held, jax.random.key(1))
+    jax.block_until_ready((held, metrics))
+
+  return timing.timed(run, work["warmup"], work["steps"])
 
 
-def decode(work: dict) -> list[float]:
-  """Seconds of each batch that is decoded to its full length.
+def decode(work: dict) -> dict:
+  """Figures of each batch that is decoded to its full length.
 
   As `EncoderDecoderModel.predict_batch_with_aux` does it.
   """
@@ -141,13 +151,9 @@ def decode(work: dict) -> list[float]:
       *arguments, jax.random.key(0), temperature=0.0, topk=0
     )
 
-  seconds = []
-  for i in range(1 + work["repeats"]):
-    start = time.perf_counter()
-    jax.block_until_ready(generate(params, inputs))
-    if i:
-      seconds.append(time.perf_counter() - start)
-  return seconds
+  return timing.timed(
+    lambda: jax.block_until_ready(generate(params, inputs)), 1, work["repeats"]
+  )
 
 
 if __name__ == "__main__":

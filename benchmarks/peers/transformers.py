@@ -1,11 +1,15 @@
-"""`transformers` in eager PyTorch, for comparison.py: one JSON argument."""
+"""`transformers` in PyTorch, for comparison.py: one JSON argument.
 
-from collections.abc import Callable
+Beside the work it has the choices of `comparison.PEERS`: `compile`, whether by
+`torch.compile`; `masked_places`, whether an encoder computes logits at masked
+places alone; `group_by_length`, whether batches are of pairs of similar
+lengths.
+"""
+
 import itertools
 import json
 import os
 import sys
-import time
 
 import torch
 from transformers import BartConfig
@@ -15,10 +19,13 @@ from transformers import BertForPreTraining
 from transformers import BertForSequenceClassification
 from transformers import DebertaConfig
 from transformers import DebertaForMaskedLM
+from transformers import DebertaV2Config
+from transformers import DebertaV2ForSequenceClassification
 from transformers import T5Config
 from transformers import T5ForConditionalGeneration
 from transformers.optimization import Adafactor
 from workloads import resident
+from workloads import timing
 
 
 def build(work: dict) -> torch.nn.Module:
@@ -39,22 +46,24 @@ def build(work: dict) -> torch.nn.Module:
         forced_eos_token_id=None,
       )
     )
-  return T5ForConditionalGeneration(
-    T5Config(
-      vocab_size=work["vocab_size"],
-      d_model=work["d_model"],
-      d_kv=work["head_dim"],
-      d_ff=work["d_ff"],
-      num_layers=work["num_encoder_layers"],
-      num_decoder_layers=work["num_decoder_layers"],
-      num_heads=work["num_heads"],
-      dropout_rate=work.get("dropout", 0.0),
-      feed_forward_proj="gated-gelu",
-      tie_word_embeddings=False,
-      decoder_start_token_id=0,
-      eos_token_id=None,
-    )
+  config = T5Config(
+    vocab_size=work["vocab_size"],
+    d_model=work["d_model"],
+    d_kv=work["head_dim"],
+    d_ff=work["d_ff"],
+    num_layers=work["num_encoder_layers"],
+    num_decoder_layers=work["num_decoder_layers"],
+    num_heads=work["num_heads"],
+    dropout_rate=work.get("dropout", 0.0),
+    feed_forward_proj="gated-gelu",
+    tie_word_embeddings=False,
+    decoder_start_token_id=0,
+    eos_token_id=None,
   )
+  # T5Config takes the argument for the scale of the decoder's outputs and ties
+  # the embeddings of every T5.
+  config.tie_word_embeddings = False
+  return T5ForConditionalGeneration(config)
 
 
 def random_tokens(work: dict, length: int) -> torch.Tensor:
@@ -62,90 +71,157 @@ def random_tokens(work: dict, length: int) -> torch.Tensor:
   return torch.randint(3, work["vocab_size"], (work["batch_size"], length))
 
 
-def train(work: dict) -> list[float]:
-  """Seconds of each step: forward, backward, Adafactor; a BART's AdamW."""
-  model = build(work).train()
+def train(work: dict) -> dict:
+  """Figures of each step: forward, backward, Adafactor; a BART's AdamW."""
+  model = build(work)
   if work["is_bart"]:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-  else:
-    optimizer = Adafactor(
-      model.parameters(), lr=1e-2, relative_step=False, warmup_init=False
-    )
+    return fit(model, [t5_batch(work)], work)
+  return fit(model, [t5_batch(work)], work, adafactor(model, 1e-2))
+
+
+def t5_batch(work: dict) -> dict:
+  """One batch of full rows."""
   inputs = random_tokens(work, work["inputs"])
-  targets = random_tokens(work, work["targets"])
-  valid = torch.ones_like(inputs)
+  return {
+    "input_ids": inputs,
+    "attention_mask": torch.ones_like(inputs),
+    "labels": random_tokens(work, work["targets"]),
+  }
 
-  def step():
-    model(
-      input_ids=inputs, attention_mask=valid, labels=targets
-    ).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
 
-  return timed(step, work["warmup"], work["steps"])
+def adafactor(model: torch.nn.Module, rate: float) -> Adafactor:
+  """The Adafactor of `transformers`, of the parameters that are trained."""
+  return Adafactor(
+    [p for p in model.parameters() if p.requires_grad],
+    lr=rate,
+    relative_step=False,
+    warmup_init=False,
+  )
+
+
+def masked_batch(work: dict) -> dict:
+  """Full rows, 15 % of whose tokens are masked."""
+  inputs = random_tokens(work, work["inputs"])
+  masked = torch.rand(inputs.shape) < 0.15
+  return {
+    "input_ids": inputs,
+    "attention_mask": torch.ones_like(inputs),
+    "labels": torch.where(masked, inputs, -100),
+  }
+
+
+def at_masked_places(model: torch.nn.Module, head: str, batch: dict) -> dict:
+  """Makes a head compute logits at masked places alone.
+
+  Args:
+    model: The model whose hidden states go into the head.
+    head: The path of the head, whose only argument they are.
+    batch: The batch; its places are those of every step.
+
+  Returns:
+    The batch with the labels of these places.
+  """
+  labels = batch["labels"].flatten()
+  places = torch.nonzero(labels != -100).flatten()
+
+  def gather(module, arguments):
+    del module
+    (hidden,) = arguments
+    return hidden.flatten(0, 1)[places]
+
+  model.get_submodule(head).register_forward_pre_hook(gather)
+  return batch | {"labels": labels[places]}
+
+
+def pretrain_bert(work: dict) -> dict:
+  """Figures of each step: masked tokens, next sentence, AdamW."""
+  batch = masked_batch(work)
+  rows = len(batch["input_ids"])
+  batch |= {
+    "token_type_ids": torch.zeros_like(batch["input_ids"]),
+    "next_sentence_label": torch.randint(0, 2, (rows,)),
+  }
+  model = BertForPreTraining(bert(work))
+  if work.get("masked_places"):
+    batch = at_masked_places(model, "cls.predictions", batch)
+  return fit(model, [batch], work)
 
 
 def bert(work: dict) -> BertConfig:
   """A BERT of this size, dropout everywhere as it has by default."""
   return BertConfig(
     vocab_size=work["vocab_size"],
-    hidden_size=work["d_model"],
-    intermediate_size=work["d_ff"],
-    num_hidden_layers=work["num_layers"],
-    num_attention_heads=work["num_heads"],
     hidden_act="gelu_new",
-    hidden_dropout_prob=work["dropout"],
-    attention_probs_dropout_prob=work["dropout"],
+    **sizes(work),
   )
 
 
-def pretrain_bert(work: dict) -> list[float]:
-  """Seconds of each step: hidden tokens, next sentence, AdamW."""
-  inputs = random_tokens(work, work["inputs"])
-  hidden = torch.rand(inputs.shape) < 0.15
-  batch = {
-    "input_ids": inputs,
-    "attention_mask": torch.ones_like(inputs),
-    "token_type_ids": torch.zeros_like(inputs),
-    "labels": torch.where(hidden, inputs, -100),
-    "next_sentence_label": torch.randint(0, 2, (len(inputs),)),
+def sizes(work: dict) -> dict:
+  """The size of an encoder in the words of its configuration."""
+  return {
+    "hidden_size": work["d_model"],
+    "intermediate_size": work["d_ff"],
+    "num_hidden_layers": work["num_layers"],
+    "num_attention_heads": work["num_heads"],
+    "hidden_dropout_prob": work["dropout"],
+    "attention_probs_dropout_prob": work["dropout"],
   }
-  return fit(BertForPreTraining(bert(work)), [batch], work)
 
 
-def pretrain_deberta(work: dict) -> list[float]:
-  """Seconds of each step of a DeBERTa v1: hidden tokens, AdamW."""
-  inputs = random_tokens(work, work["inputs"])
-  hidden = torch.rand(inputs.shape) < 0.15
+# Of every DeBERTa.
+_DEBERTA = {
+  "max_position_embeddings": 512,
+  "relative_attention": True,
+  "position_biased_input": False,
+  "pos_att_type": ["c2p", "p2c"],
+  "type_vocab_size": 0,
+}
+
+
+def pretrain_deberta(work: dict) -> dict:
+  """Figures of each step of a DeBERTa v1: masked tokens, AdamW.
+
+  Its class has the head of BERT and no mask decoder, which ours computes.
+  """
   config = DebertaConfig(
     vocab_size=work["vocab_size"],
-    hidden_size=work["d_model"],
-    intermediate_size=work["d_ff"],
-    num_hidden_layers=work["num_layers"],
-    num_attention_heads=work["num_heads"],
-    hidden_dropout_prob=work["dropout"],
-    attention_probs_dropout_prob=work["dropout"],
-    max_position_embeddings=512,
-    relative_attention=True,
     max_relative_positions=512,
-    position_biased_input=False,
-    pos_att_type=["c2p", "p2c"],
-    type_vocab_size=0,
+    **sizes(work),
+    **_DEBERTA,
   )
-  batch = {
-    "input_ids": inputs,
-    "attention_mask": torch.ones_like(inputs),
-    "labels": torch.where(hidden, inputs, -100),
-  }
-  return fit(DebertaForMaskedLM(config), [batch], work)
+  model, batch = DebertaForMaskedLM(config), masked_batch(work)
+  if work.get("masked_places"):
+    batch = at_masked_places(model, "cls", batch)
+  return fit(model, [batch], work)
 
 
-def finetune_bert(work: dict) -> list[float]:
-  """Seconds of each step on padded pairs: their class, AdamW."""
+def finetune_deberta(work: dict) -> dict:
+  """Figures of each step of a DeBERTa v3 on full rows: their class, AdamW."""
+  config = DebertaV2Config(
+    vocab_size=work["vocab_size"],
+    position_buckets=256,
+    norm_rel_ebd="layer_norm",
+    share_att_key=True,
+    **sizes(work),
+    **_DEBERTA,
+  )
+  return fit(DebertaV2ForSequenceClassification(config), pairs(work), work)
+
+
+def finetune_bert(work: dict) -> dict:
+  """Figures of each step on padded pairs: their class, AdamW."""
+  return fit(BertForSequenceClassification(bert(work)), pairs(work), work)
+
+
+def pairs(work: dict) -> list[dict]:
+  """Batches of pairs with a class each, padded to the longest of the batch."""
+  lengths = torch.tensor(work["lengths"])
+  if work.get("group_by_length"):
+    lengths = lengths.sort().values
   batches = []
-  for lengths in torch.tensor(work["lengths"]).split(work["batch_size"]):
-    inputs = random_tokens(work, work["inputs"])
-    valid = torch.arange(work["inputs"]) < lengths[:, None]
+  for some in lengths.split(work["batch_size"]):
+    inputs = random_tokens(work, int(some.max()))
+    valid = torch.arange(inputs.shape[1]) < some[:, None]
     batches.append(
       {
         "input_ids": inputs * valid,
@@ -154,25 +230,35 @@ def finetune_bert(work: dict) -> list[float]:
         "labels": torch.randint(0, 2, (len(inputs),)),
       }
     )
-  return fit(BertForSequenceClassification(bert(work)), batches, work)
+  return batches
 
 
-def fit(model: torch.nn.Module, batches: list[dict], work: dict) -> list[float]:
-  """Seconds of each step: forward, backward, AdamW."""
+def fit(
+  model: torch.nn.Module,
+  batches: list[dict],
+  work: dict,
+  optimizer: torch.optim.Optimizer | None = None,
+) -> dict:
+  """Figures of each step: forward, backward, AdamW or the given optimizer."""
   model.train()
-  optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+  optimizer = optimizer or torch.optim.AdamW(
+    model.parameters(), lr=1e-4, fused=True
+  )
+  forward = torch.compile(model) if work.get("compile") else model
   turn = itertools.cycle(batches)
 
   def step():
-    model(**next(turn)).loss.backward()
+    forward(**next(turn)).loss.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
 
-  return timed(step, work["warmup"], work["steps"])
+  # The warm-up goes once over all batches, and so over all shapes.
+  warmup = max(work["warmup"], len(batches) if work.get("compile") else 0)
+  return timing.timed(step, warmup, work["steps"])
 
 
-def decode(work: dict) -> list[float]:
-  """Seconds of each batch that is decoded to its full length."""
+def decode(work: dict) -> dict:
+  """Figures of each batch that is decoded to its full length."""
   model = build(work).eval()
   inputs = random_tokens(work, work["inputs"])
   valid = torch.ones_like(inputs)
@@ -187,37 +273,40 @@ def decode(work: dict) -> list[float]:
         do_sample=False,
       )
 
-  return timed(generate, 1, work["repeats"])
+  return timing.timed(generate, 1, work["repeats"])
 
 
-def timed(run: Callable[[], None], warmup: int, repeats: int) -> list[float]:
-  """Seconds of each run after the first ones."""
-  seconds = []
-  for i in range(warmup + repeats):
-    if i == warmup:
-      resident.restart()
-    start = time.perf_counter()
-    run()
-    if i >= warmup:
-      seconds.append(time.perf_counter() - start)
-  return seconds
-
-
+# By task, the function and which choices it has.
 TASKS = {
-  "train": train,
-  "decode": decode,
-  "bert_small": pretrain_bert,
-  "bert_small_mrpc": finetune_bert,
-  "deberta_base": pretrain_deberta,
-  "deberta_small": pretrain_deberta,
+  "train": (train, {"compile"}),
+  "decode": (decode, set()),
+  "bert_small": (pretrain_bert, {"compile", "masked_places"}),
+  "bert_small_mrpc": (finetune_bert, {"compile", "group_by_length"}),
+  "deberta_small": (pretrain_deberta, {"compile", "masked_places"}),
+  "deberta_v3_small": (finetune_deberta, {"compile"}),
 }
+_CHOICES = {"compile", "masked_places", "group_by_length"}
+
+
+def prepare() -> None:
+  """Seeds PyTorch, uses all cores, and flushes denormals as XLA does."""
+  torch.manual_seed(0)
+  torch.set_num_threads(len(os.sched_getaffinity(0)))
+  torch.set_flush_denormal(True)
+
+
+def main():
+  """Measures the task of the argument and prints its figures."""
+  behind_imports = resident.peak_bytes()
+  prepare()
+  work = json.loads(sys.argv[1])
+  measure, choices = TASKS[work["task"]]
+  if unknown := sorted(_CHOICES & work.keys() - choices):
+    sys.exit(f"{work['task']} has no {', '.join(unknown)}")
+  found = measure(work)
+  beyond = found["peak_bytes"] - behind_imports
+  print(json.dumps(found | {"beyond_imports_bytes": beyond}))
 
 
 if __name__ == "__main__":
-  behind_imports = resident.peak_bytes()
-  torch.manual_seed(0)
-  torch.set_num_threads(len(os.sched_getaffinity(0)))
-  asked = json.loads(sys.argv[1])
-  seconds = TASKS[asked["task"]](asked)
-  beyond = resident.peak_bytes() - behind_imports
-  print(json.dumps({"seconds": seconds, "beyond_imports_bytes": beyond}))
+  main()

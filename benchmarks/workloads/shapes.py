@@ -25,6 +25,8 @@ class Shape:
     architecture: the file of the architecture.
     task: for an encoder, the file that chooses its heads.
     overrides: Further bindings.
+    is_mrpc: whether the rows hold pairs that are as long as MRPC's; they are
+      full by default.
   """
 
   size: str
@@ -34,6 +36,7 @@ class Shape:
   architecture: str = "architectures/t5_1_1.gin"
   task: str | None = None
   overrides: tuple[str, ...] = ()
+  is_mrpc: bool = False
 
 
 _BART = "architectures/bart.gin"
@@ -41,6 +44,7 @@ _BERT = "architectures/bert.gin"
 _DEBERTA = "architectures/deberta.gin"
 _ELECTRA = "architectures/electra.gin"
 _TOKENS = "heads/tokens.gin"
+_CLASSES = "heads/classes.gin"
 SHAPES = {
   "tiny": Shape("sizes/tiny.gin", 16, 128, 32),
   "tiny_32k": Shape("sizes/tiny_32k.gin", 32, 512, 97),
@@ -64,7 +68,8 @@ SHAPES = {
   "bert_small_mrpc": Shape(
     *("sizes/bert_small.gin", 32, 128),
     architecture=_BERT,
-    task="heads/classes.gin",
+    task=_CLASSES,
+    is_mrpc=True,
   ),
   # A CPU compiles no remat of layers that are not scanned.
   "deberta_small": Shape(
@@ -73,10 +78,10 @@ SHAPES = {
     task=_TOKENS,
     overrides=("SCAN_LAYERS=True", "REMAT='full'"),
   ),
-  "deberta_base": Shape(
-    *("sizes/deberta_base.gin", 4, 512),
-    architecture=_DEBERTA,
-    task=_TOKENS,
+  "deberta_v3_small": Shape(
+    *("sizes/deberta_v3_small.gin", 4, 512),
+    architecture="architectures/deberta_v3.gin",
+    task=_CLASSES,
   ),
   "electra_small": Shape(
     *("sizes/electra_small.gin", 16, 128),
