@@ -128,6 +128,43 @@ def test_an_epoch_needs_batches_of_a_row(steps, rows):
     steps(1, rows)
 
 
+@pytest.fixture
+def encoder():
+  """Returns a function that loads a tiny encoder with a budget of FLOPs."""
+
+  def call(flops, *overrides):
+    config.load(
+      [
+        *("architectures/bert.gin", "sizes/bert_tiny.gin"),
+        *("runs/bert_pretrain.gin", "objectives/bert.gin", "runs/flops.gin"),
+      ],
+      [
+        *("MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='text'", "BATCH_SIZE=8"),
+        "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}",
+        *("VOCAB_SIZE=64", f"FLOPS={flops}", *overrides),
+      ],
+    )
+    return gin.get_bindings("train")
+
+  yield call
+  gin.clear_config()
+
+
+def test_flops_pay_for_steps_of_the_models_own(encoder):
+  budget = 10**10
+  few, many = encoder(budget), encoder(3 * budget)
+  assert few["train_steps"] > 10
+  assert many["train_steps"] == pytest.approx(3 * few["train_steps"], abs=2)
+  assert config.value("WARMUP_STEPS") == round(0.1 * many["train_steps"])
+  wide = encoder(budget, "BATCH_SIZE=16")
+  assert wide["train_steps"] == pytest.approx(few["train_steps"] / 2, abs=1)
+
+
+def test_flops_have_to_pay_for_a_step(encoder):
+  with pytest.raises(UserError, match="steps_of_flops.flops=10 has to pay for"):
+    encoder(10)
+
+
 def test_shares():
   assert step_counts.share_of_steps(115, 0.06) == 7
   assert step_counts.share_of_steps(10, 0.0) == 0

@@ -1,12 +1,13 @@
-"""Numbers of steps that follow from others: of epochs, and of shares of a run.
+"""Numbers of steps that follow from others: epochs, FLOPs, shares of a run.
 
 gin files bind these functions in place of numbers:
 
     TRAIN_STEPS = @steps_of_epochs()
+    TRAIN_STEPS = @steps_of_flops()
     WARMUP_STEPS = @share_of_steps()
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import copy
 import functools
 import json
@@ -14,12 +15,16 @@ import math
 from typing import Any
 
 import gin
+import jax
+import optax
 
+from transformer_zoo import config
 from transformer_zoo.config import registry
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs import settings
 
 
 @gin.register
@@ -69,18 +74,23 @@ def steps_of_epochs(
 
 def _settings_of_run() -> tuple[bool, int | None, Callable | None]:
   """Returns what the run binds that changes the number of its examples."""
+  defaults = {
+    "whole_examples_only": False,
+    "max_tokens": None,
+    "corruption": None,
+  }
+  return tuple((defaults | _bound(defaults)).values())
+
+
+def _bound(names: Iterable[str]) -> dict[str, Any]:
+  """Returns the values of settings that the run binds.
+
+  Others are not built: the number of steps may be what is asked for.
+  """
   registry.load("train")
-  # The others are not built: the number of steps may be what is asked for. gin
-  # builds a reference when it is copied.
   bound = gin.get_bindings("train", resolve_references=False)
-  return tuple(
-    copy.deepcopy(bound.get(name, default))
-    for name, default in (
-      ("whole_examples_only", False),
-      ("max_tokens", None),
-      ("corruption", None),
-    )
-  )
+  # gin builds a reference when it is copied.
+  return {n: copy.deepcopy(bound[n]) for n in names if n in bound}
 
 
 # A macro calls this again wherever it is used.
@@ -123,6 +133,61 @@ def _is_hashable(arguments: tuple[Any, ...]) -> bool:
   except TypeError:
     return False
   return True
+
+
+# What a run binds that the FLOPs of its step depend on.
+_OF_STEP = (
+  *("model", "objective", "trainable", "converter", "batch_size"),
+  *("task_feature_lengths", "packing"),
+)
+
+
+@gin.register
+def steps_of_flops(flops: float) -> int:
+  """Returns the steps that a number of FLOPs pays for.
+
+  Steps are counted as reports and plans count them: three times the matrix
+  products of the forward pass on a whole batch, without the warm-ups of batches
+  and lengths (`TrainProgram.model_flops`).
+
+  Args:
+    flops: The FLOPs of the whole run.
+
+  Raises:
+    UserError: They pay for no step.
+  """
+  of_step = _flops_of_step(config.text_of("train", _OF_STEP))
+  if not of_step <= flops < math.inf:
+    raise UserError(
+      f"steps_of_flops.flops={flops:g} has to pay for a step, which takes "
+      f"{of_step:.3g} FLOPs"
+    )
+  return round(flops / of_step)
+
+
+# A macro calls this again wherever it is used.
+@functools.lru_cache(maxsize=16)
+def _flops_of_step(configured: str) -> int:
+  """Returns the FLOPs of a step of the run that gin is configured for.
+
+  Args:
+    configured: The text of that configuration, by which results are kept.
+  """
+  del configured
+  bound = _bound(_OF_STEP)
+  run = settings.Run.of_values(
+    {
+      **bound,
+      "optimizer": optax.sgd,
+      "learning_rate": lambda step: 0.0,
+      "mixture_or_task_name": "",
+      "model_dir": "",
+      "train_steps": 1,
+    }
+  )
+  program = run.step.program(jax.devices()[:1])
+  with program.partitioning.activate(program.mesh):
+    return program.model_flops(run.abstract_batch(program.mesh))
 
 
 @gin.register

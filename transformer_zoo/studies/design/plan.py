@@ -215,7 +215,8 @@ class _Planner:
       config.load(
         (), bindings, self._search_paths, changes=changes, root=command
       )
-      if command == "train" and (steps := config.setting("train_steps")) < 1:
+      steps = config.setting("train_steps") if command == "train" else 1
+      if isinstance(steps, int) and steps < 1:  # Others follow from the run.
         raise UserError(f"TRAIN_STEPS={steps} must be at least 1")
       # gin builds a reference when it is copied.
       converter = copy.deepcopy(config.setting("converter"))

@@ -23,7 +23,6 @@ from transformer_zoo.forecast import roofline
 from transformer_zoo.forecast import topologies
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.forecast.roofline import Roofline
-from transformer_zoo.peft import substitution
 from transformer_zoo.peft import trainable
 from transformer_zoo.runs import settings
 from transformer_zoo.studies.design import planned_run
@@ -180,16 +179,13 @@ def _costs_of(run, search_paths, known, with_executed) -> RunCosts:
 def _count(with_executed: bool) -> RunCosts:
   """Counts the costs of the run that gin is configured for."""
   run = settings.Run.of_loaded()
-  # A mask decoder reads the last layer but one: looped, the last is not run.
-  decodes_masks = any(
-    getattr(part, "mask_decoder", None) is not None
-    for _, part in substitution.named_parts(run.step.model)
-  )
-  if run.step.trainable == trainable.ALL and not decodes_masks:
+  # Encoders leave out what nothing reads of the last layer, as mask decoders
+  # and query streams do; a scan computes it.
+  if run.step.trainable == trainable.ALL and run.step.model.offers.has_decoder:
     # Traced layer by layer, T5 base takes five times as long. Scanning adds
     # about a tenth to the bytes accessed and changes no other count.
     gin.bind_parameter("Stack.scan", True)
-    # A stack whose layers differ, as ModernBERT's, cannot be scanned.
+    # A stack whose layers differ cannot be scanned.
     with contextlib.suppress(UserError):
       run = settings.Run.of_loaded()
   return run_costs.of_settings(run, with_executed=with_executed)
