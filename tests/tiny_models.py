@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import pathlib
+import re
 import zlib
 
 from flax import linen as nn
@@ -22,19 +23,27 @@ from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
-ENCODERS = (
-  *("albert", "bert", "deberta", "deberta_v2", "deberta_v3"),
-  *("distilbert", "electra", "modernbert", "mpnet", "roberta", "unilm"),
-  "xlnet",
-)
+_FILES = {
+  path.stem: path.read_text()
+  for path in sorted((GIN / "architectures").glob("*.gin"))
+}
+
+
+def _is_encoder(name: str) -> bool:
+  """Whether an architecture is BERT, or a variant of an encoder."""
+  included = re.findall(
+    r"^include 'architectures/(.+)\.gin'", _FILES[name], re.M
+  )
+  return name == "bert" or any(map(_is_encoder, included))
+
+
+ENCODERS = tuple(name for name in _FILES if _is_encoder(name))
 # Whose first layer differs from the others.
-UNSCANNED = ("modernbert",)
-# Those that write.
-ARCHITECTURES = sorted(
-  p.stem
-  for p in (GIN / "architectures").glob("*.gin")
-  if p.stem not in ENCODERS
+UNSCANNED = tuple(
+  name for name, text in _FILES.items() if ".first_layer = " in text
 )
+# Those that write.
+ARCHITECTURES = [name for name in _FILES if name not in ENCODERS]
 _ALL_PARTS = sorted(
   str(path.relative_to(GIN / "parts"))
   for path in (GIN / "parts").glob("*/*.gin")

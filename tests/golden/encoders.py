@@ -396,6 +396,13 @@ RECORDED = (
 )  # fmt: skip
 
 
+def shallow(name: str) -> dict[str, Any]:
+  """A config.json of one layer, or of all whose layers differ."""
+  config = CONFIGS[name]
+  differ = config["model_type"] in ("albert", "modernbert")
+  return config if differ else families.with_layers(config, 1)
+
+
 def path(name: str) -> pathlib.Path:
   """tests/golden/families/<name>.npz."""
   return families.path(name)

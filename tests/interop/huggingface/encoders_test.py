@@ -118,10 +118,7 @@ ALIKE += ("_untied",)
   ],
 )
 def test_links_are_the_parameters_and_the_configuration_comes_back(name):
-  config = encoders.CONFIGS[name]
-  # Whose layers differ, or of which more than one is of a group.
-  if not name.startswith(("albert", "modernbert")):
-    config = families.with_layers(config, 1)
+  config = encoders.shallow(name)
   family, model = family_of(config), families.build(config)
   links = family.links(config)
   read = [link for link in links if not link.only_written]

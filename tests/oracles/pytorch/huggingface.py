@@ -22,12 +22,6 @@ from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.tensors.links import to_ours
 from transformer_zoo.tensors.links import to_theirs
 
-ENCODERS = (
-  *("bert", "roberta", "xlm-roberta", "distilbert"),
-  *("albert", "deberta", "deberta-v2", "electra", "modernbert", "mpnet"),
-  "xlnet",
-)
-
 
 def load(config: Mapping[str, Any], params: dict):
   """Their model, in float32 and without dropout, of our parameters."""
@@ -59,7 +53,8 @@ def open_directory(folder):
 
 def class_of(config):
   """The class of an encoder, or the one with a language model's head."""
-  if config.model_type in ENCODERS or _has_head(config):
+  is_encoder = family_of({"model_type": config.model_type}).side == "encoder"
+  if is_encoder or _has_head(config):
     return getattr(transformers, config.architectures[0])
   if config.is_encoder_decoder:
     return transformers.AutoModelForSeq2SeqLM

@@ -11,11 +11,11 @@ import pkgutil
 from transformer_zoo.interop.huggingface.family import Family
 
 
-def _found() -> Iterator[Family]:
-  for module in sorted(
-    module.name for module in pkgutil.iter_modules(__path__)
-  ):
-    yield from importlib.import_module(f"{__name__}.{module}").FAMILIES
+def found() -> Iterator[Family]:
+  """The families of all files in this folder."""
+  names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+  for name in names:
+    yield from importlib.import_module(f"{__name__}.{name}").FAMILIES
 
 
-FAMILIES: tuple[Family, ...] = tuple(_found())
+FAMILIES: tuple[Family, ...] = tuple(found())
