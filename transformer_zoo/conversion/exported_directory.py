@@ -29,13 +29,6 @@ from transformer_zoo.peft import substitution
 from transformer_zoo.tensors import assignment
 from transformer_zoo.tensors.lazy_tensors import Tensor
 
-# Attributes of config.json's that count rows of tables.
-_SIZES = (
-  "vocab_size",
-  "decoder_vocab_size",
-  "n_positions",
-  "max_position_embeddings",
-)
 _AXIS = "embed"
 
 
@@ -133,12 +126,13 @@ def tokenizer_to_name(folder: pathlib.Path) -> str:
 def _new_sizes(content: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
   """Numbers of tokens and positions in which a model left its original."""
   try:
-    described = family_of(content).config(model)
+    family = family_of(content)
+    described = family.config(model)
   except UserError:
     return {}
   return {
     name: described[name]
-    for name in _SIZES
+    for name in family.attributes.sizes
     if name in described and content.get(name) is not None
   }
 

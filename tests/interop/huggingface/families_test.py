@@ -194,6 +194,13 @@ def test_published_opus_mt():
       "config.json of a openai-gpt model has afn='quick_gelu', which is not "
       "built here; allowed: 'gelu', 'relu', 'silu', 'swish'",
     ),
+    (  # GPT-2's name, which its class does not read
+      published.GPT_NEO,
+      {"n_embd": 24},
+      "config.json of a gpt_neo model has the attribute 'n_embd' (24), which "
+      "is not understood here; remove it if no output of the model depends on "
+      "it",
+    ),
     (
       published.GPT_NEO,
       {"num_layers": 12},

@@ -93,6 +93,9 @@ def test_they_are_refused_before_any_file_is_looked_at(tmp_path):
     ("gpt_neo", "embed_dropout", "embedding/Dropout.rate"),
     ("t5", "dropout_rate", "DROPOUT_RATE"),
     ("marian", "dropout", "DROPOUT_RATE"),
+    ("distilbert", "dropout", "DROPOUT_RATE"),
+    ("distilbert", "attention_dropout", "attention/Dropout.rate"),
+    ("xlnet", "dropout", "DROPOUT_RATE"),
   ],
 )
 def test_no_dropout_is_none(kind, name, parameter):

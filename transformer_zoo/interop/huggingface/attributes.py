@@ -19,7 +19,7 @@ from transformer_zoo.interop.huggingface.parts import PLACES
 
 Windows = tuple[int | None, ...]
 # The value of an attribute that is not written.
-UNSAID = object()
+OMITTED = object()
 # Names of activations in `transformers` -> those of `feed_forward.ACTIVATIONS`.
 ACTIVATIONS = {
   "relu": "relu",
@@ -99,7 +99,7 @@ class Attribute:
     bound: The macro or parameter of gin that takes the value, several of them,
       or a function from the values of all attributes to bindings.
     of: The path of the value in the `Parts` of a model, "mlp.d_ff", or a
-      function of them, whose value `UNSAID` is not written; None for the place
+      function of them, whose value `OMITTED` is not written; None for the place
       of what is bound (`PLACES`), or an attribute that is never written.
     part: The path of a part without which the attribute is not written.
     kind: The type of an attribute that may be null, None for all others.
@@ -110,6 +110,9 @@ class Attribute:
     read: A function from a config.json and the default to the value, for an
       attribute that is more than its own value; None for all others.
     least: The smallest whole number.
+    negative_is_null: Whether a smaller number stands for null.
+    counts_rows: Whether it counts the rows of a table, which a conversion may
+      change; those of VOCAB_SIZE and MAX_POSITIONS always do.
     written: The name in config.json, if it is another one.
     spellings: Further names in a config.json that is read.
   """
@@ -125,6 +128,8 @@ class Attribute:
   absent: Callable[[Mapping[str, Any]], Any] | None = None
   read: Callable[[Mapping[str, Any], Any], Any] | None = None
   least: int = 1
+  negative_is_null: bool = False
+  counts_rows: bool = False
   written: str | None = None
   spellings: Sequence[str] = ()
 
@@ -155,6 +160,8 @@ class Attribute:
   def typed(self, model_type: str, spelling: str, value: Any) -> Any:
     """The value as its type, if that is right; null is a dropout of 0."""
     if value is None and self.kind is not None:
+      return None
+    if self.negative_is_null and isinstance(value, int) and value < self.least:
       return None
     if value is None and self.is_dropout:
       return 0.0
@@ -195,7 +202,7 @@ class Attribute:
     if place is None or self.part and not _has(parts, self.part):
       return {}
     value = _get(parts, place)
-    if value is UNSAID:
+    if value is OMITTED:
       return {}
     if self.table is not None:
       value = their_value(parts.kind, self.table, value)
@@ -329,6 +336,15 @@ class Attributes:
       bound |= row.bindings(found)
     return bound
 
+  @property
+  def sizes(self) -> list[str]:
+    """The names of the attributes that count the rows of tables."""
+    return [
+      row.theirs
+      for row in self.rows
+      if row.counts_rows or row.bound in ("VOCAB_SIZE", "MAX_POSITIONS")
+    ]
+
   def described(self, parts: Parts) -> dict[str, Any]:
     """The attributes of a model of ours.
 
@@ -430,6 +446,27 @@ def dividing(width: str) -> Callable[[Parts], int]:
     return number
 
   return of
+
+
+def implied(name: str, of: Callable[[Mapping[str, Any]], int]) -> Attribute:
+  """The row of a number that follows from others; another one is refused.
+
+  Args:
+    name: The name of the attribute, which may be null.
+    of: A function from the values of all attributes to the number.
+  """
+
+  def bound(found):
+    if found[name] is not None:
+      check_allowed(found["model_type"], name, found[name], (of(found),))
+    return {}
+
+  return Attribute(name, None, bound, kind=int)
+
+
+def size_of_heads(found: Mapping[str, Any]) -> int:
+  """The size of heads that share `hidden_size`."""
+  return found["hidden_size"] // found["num_attention_heads"]
 
 
 def check_multiple(kind: str, width: int, heads: int) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.attributes import Attribute
-from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.attributes import OMITTED
 from transformer_zoo.interop.huggingface.families import marian
 from transformer_zoo.interop.huggingface.families.marian import BIAS
 from transformer_zoo.interop.huggingface.family import Family
@@ -54,7 +54,7 @@ def _logits_bias(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_logits_bias(parts: Parts) -> Any:
-  return parts.softmax.use_bias if parts.side == "decoder" else UNSAID
+  return parts.softmax.use_bias if parts.side == "decoder" else OMITTED
 
 
 def _attributes(norms: str) -> attributes.Attributes:

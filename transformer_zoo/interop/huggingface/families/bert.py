@@ -27,7 +27,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.attributes import Attribute
 from transformer_zoo.interop.huggingface.attributes import Attributes
-from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.attributes import OMITTED
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.family import Reference
 from transformer_zoo.interop.huggingface.parts import Parts
@@ -115,7 +115,7 @@ def dropout_of_heads(
 
   def of(parts):
     found = [p.dropout.rate for n, p in parts.heads.items() if n in heads]
-    return found[0] if found else UNSAID
+    return found[0] if found else OMITTED
 
   if default is None:
     options["kind"] = float
@@ -141,7 +141,7 @@ def _num_labels(parts: Parts) -> Any:
   for name, part in parts.heads.items():
     if name in (*_WITH_LABELS, *_NUMBER):
       return part.num_classes
-  return UNSAID
+  return OMITTED
 
 
 def _softmax(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _pooler(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_pooler(parts: Parts) -> Any:
-  return UNSAID if parts.heads else parts.model.pooler is not None
+  return OMITTED if parts.heads else parts.model.pooler is not None
 
 
 def _types(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,6 +215,7 @@ WITH_POSITIONS = COMMON.changed(
     512,
     learned_positions(),
     lambda parts: parts.positions.num_positions + parts.positions.offset,
+    counts_rows=True,
   ),
   Attribute(HAS_POOLER, None, _pooler, _has_pooler, kind=bool),
 )
@@ -224,7 +225,7 @@ WITH_TYPES = WITH_POSITIONS.changed(
   Attribute(
     _ZERO_TYPES,
     False,
-    of=lambda parts: parts.model.token_type_embedder is None or UNSAID,
+    of=lambda parts: parts.model.token_type_embedder is None or OMITTED,
   ),
   dropout_of_heads("classifier_dropout", None, (*OF_TEXTS, "tags")),
   allowed={"position_embedding_type": ("absolute",)},

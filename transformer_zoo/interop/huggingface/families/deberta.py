@@ -17,7 +17,7 @@ from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.attributes import Attribute
-from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.attributes import OMITTED
 from transformer_zoo.interop.huggingface.families import bert
 from transformer_zoo.interop.huggingface.family import Reference
 from transformer_zoo.interop.huggingface.parts import Parts
@@ -36,10 +36,6 @@ _NOT_LEGACY = {
   "norm": "lm_predictions.lm_head.LayerNorm",
   "softmax": "lm_predictions.lm_head",
 }
-# As a config.json says that there is none.
-_NONE_IF_NEGATIVE = ("max_relative_positions", "position_buckets")
-# All are those of the hidden states.
-_WIDTHS = ("pooler_hidden_size", "embedding_size")
 _TYPE = "pos_att_type"
 _LAYER = {
   "attention/out": "attention.output.dense",
@@ -113,7 +109,7 @@ def _pooler(found: Mapping[str, Any]) -> dict[str, Any]:
 def _pooler_activation(parts: Parts) -> Any:
   pooler = parts.model.pooler
   is_read = any(head.reads_pooled for head in parts.heads.values())
-  return UNSAID if pooler is None or not is_read else pooler.activation
+  return OMITTED if pooler is None or not is_read else pooler.activation
 
 
 def _buckets(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,6 +166,7 @@ _OF_V1 = bert.COMMON.changed(
     _positions,
     "positions.num_positions",
     part="positions",
+    counts_rows=True,
   ),
   Attribute("relative_attention", False, _distances, _has_distances),
   Attribute(
@@ -178,11 +175,12 @@ _OF_V1 = bert.COMMON.changed(
     of=lambda parts: parts.relative.max_distance or parts.relative.num_buckets,
     part="relative",
     kind=int,
+    negative_is_null=True,
   ),
   Attribute(
     "position_biased_input", True, of=lambda parts: parts.positions is not None
   ),
-  Attribute(_TYPE, None, _terms, _terms_of, kind=list),
+  Attribute(_TYPE, None, _terms, _terms_of, kind=list, absent=lambda _: []),
   Attribute(
     "pooler_hidden_act",
     "gelu",
@@ -192,6 +190,9 @@ _OF_V1 = bert.COMMON.changed(
   ),
   bert.dropout_of_heads("cls_dropout", None, ("classes", "number")),
   Attribute("legacy", True),
+  attributes.implied("embedding_size", lambda found: found["hidden_size"]),
+  attributes.implied("pooler_hidden_size", lambda found: found["hidden_size"]),
+  attributes.implied("attention_head_size", attributes.size_of_heads),
   allowed={
     "pooler_dropout": (0, None),
     "talking_head": (False,),
@@ -211,6 +212,7 @@ _OF_V2 = _OF_V1.changed(
     "relative.num_buckets",
     part="relative.max_distance",
     kind=int,
+    negative_is_null=True,
   ),
   Attribute(
     "norm_rel_ebd",
@@ -427,18 +429,10 @@ class Deberta(bert.Bert):
     return dataclasses.replace(self, tokens=_LEGACY if legacy else _NOT_LEGACY)
 
   def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
-    """See `Family`; -1 is none, and terms are a list."""
-    config = dict(config)
-    for name in _NONE_IF_NEGATIVE:
-      value = config.get(name)
-      if name in self.attributes and isinstance(value, int):
-        config[name] = value if value > 0 else None
+    """See `Family`; terms are a list, or a text of words."""
     if isinstance(terms := config.get(_TYPE), str):
-      config[_TYPE] = _words(terms)
-    widths = {name: config.pop(name, None) for name in _WIDTHS}
-    size = config.pop("attention_head_size", None)
+      config = {**config, _TYPE: _words(terms)}
     found = super().read(config)
-    found[_TYPE] = found[_TYPE] or []
     for term in found[_TYPE]:
       attributes.check_allowed(self.kind, _TYPE, term, _TERMS)
     if found[_TYPE] and not found["relative_attention"]:
@@ -451,18 +445,6 @@ class Deberta(bert.Bert):
       raise UserError(
         f"config.json of a {self.kind} model has {_TYPE}="
         f"{schemas.shown(found[_TYPE])}, which names a term twice"
-      )
-    for name, width in widths.items():
-      if width is not None:
-        attributes.check_allowed(
-          self.kind, name, width, (found["hidden_size"],)
-        )
-    if size is not None:
-      attributes.check_allowed(
-        self.kind,
-        "attention_head_size",
-        size * found["num_attention_heads"],
-        (found["hidden_size"],),
       )
     return found
 

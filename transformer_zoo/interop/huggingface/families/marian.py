@@ -106,6 +106,7 @@ _ATTRIBUTES = COMMON.changed(
     _target_size,
     kind=int,
     absent=lambda found: found["vocab_size"],
+    counts_rows=True,
   ),
   Attribute(
     _SHARES, True, of=lambda parts: parts.model.target_embedder is None

@@ -14,7 +14,7 @@ from flax import linen as nn
 
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.attributes import Attribute
-from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.attributes import OMITTED
 from transformer_zoo.interop.huggingface.families import bert
 from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
@@ -51,7 +51,7 @@ def _layer_types(parts: Parts) -> list[str]:
 
 def _local_attention(parts: Parts) -> Any:
   _, window = attributes.bands(parts)
-  return UNSAID if window is None else 2 * (window - 1)
+  return OMITTED if window is None else 2 * (window - 1)
 
 
 def _rotary(found: Mapping[str, Any]) -> dict[str, float]:
@@ -90,7 +90,7 @@ def _of_transform(path: str) -> Callable[[Parts], Any]:
 
   def of(parts):
     if (head := _head(parts)) is None:
-      return UNSAID
+      return OMITTED
     name, part = head
     transform = part if name == "tokens" else parts.model.pooler
     if name in ("tags", "spans"):
@@ -123,7 +123,7 @@ def _bias_of_softmax(found: Mapping[str, Any]) -> dict[str, bool]:
 
 def _has_bias_of_softmax(parts: Parts) -> Any:
   if "tokens" not in parts.heads:
-    return UNSAID
+    return OMITTED
   softmax = parts.heads["tokens"].softmax
   return getattr(softmax, "logits_dense", softmax).use_bias
 
@@ -140,7 +140,7 @@ def _averages(found: Mapping[str, Any]) -> dict[str, bool]:
 
 def _pooling(parts: Parts) -> Any:
   if not any(name in bert.OF_TEXTS for name in parts.heads):
-    return UNSAID
+    return OMITTED
   return "mean" if parts.model.averages else "cls"
 
 

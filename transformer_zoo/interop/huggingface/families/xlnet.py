@@ -14,7 +14,7 @@ import numpy as np
 
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.attributes import Attribute
-from transformer_zoo.interop.huggingface.attributes import UNSAID
+from transformer_zoo.interop.huggingface.attributes import OMITTED
 from transformer_zoo.interop.huggingface.families import bert
 from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors import links as links_lib
@@ -25,7 +25,7 @@ _SUMMARY = "sequence_summary.summary"
 
 def _summary_type(parts: Parts) -> Any:
   is_of_texts = any(name in bert.OF_TEXTS for name in parts.heads)
-  return "first" if is_of_texts else UNSAID
+  return "first" if is_of_texts else OMITTED
 
 
 def _of_beam(name: str) -> Callable[[Mapping[str, Any]], dict[str, int]]:
@@ -41,18 +41,19 @@ def _of_beam(name: str) -> Callable[[Mapping[str, Any]], dict[str, int]]:
 
 def _num_starts(parts: Parts) -> Any:
   head = parts.heads.get("span_beam")
-  return UNSAID if head is None else head.num_starts
+  return OMITTED if head is None else head.num_starts
 
 
 _ATTRIBUTES = bert.COMMON.changed(
   bert.EPSILON,
-  Attribute("d_head", None, kind=int),
+  attributes.implied("d_head", attributes.size_of_heads),
   Attribute(
     "clamp_len",
     None,
     "RelativeSinusoids.clip",
     lambda parts: parts.relative.clip or -1,
     kind=int,
+    negative_is_null=True,
   ),
   Attribute("summary_type", "last", of=_summary_type),
   bert.dropout_of_heads("summary_last_dropout", 0.1, bert.OF_TEXTS),
@@ -177,18 +178,6 @@ class Xlnet(bert.Bert):
       yield Link(f"{theirs}rel_attn.{name}", (f"{ours}attention/{part}",))
     segments = [f"{ours}attention/{n}_segment" for n in ("same", "other")]
     yield Link(f"{theirs}rel_attn.seg_embed", tuple(segments), Stacked())
-
-  def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
-    """See `Family`."""
-    config = dict(config)
-    clip = config.get("clamp_len")
-    if isinstance(clip, int) and clip < 1:
-      config["clamp_len"] = None
-    found = super().read(config)
-    if found["d_head"] is not None:
-      size = found["hidden_size"] // found["num_attention_heads"]
-      attributes.check_allowed(self.kind, "d_head", found["d_head"], (size,))
-    return found
 
   def _links_of_heads(
     self, heads: Sequence[str], *, tied: bool
