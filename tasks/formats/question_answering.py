@@ -8,7 +8,7 @@ apart and white space is one space.
 import seqio
 import tensorflow as tf
 
-from transformer_zoo.data.features.trimming import WindowWithTargets
+from transformer_zoo.data.trimming import WindowWithTargets
 
 UNANSWERABLE = "unanswerable"
 

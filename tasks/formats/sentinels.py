@@ -17,8 +17,8 @@ import seqio
 import tensorflow as tf
 
 from transformer_zoo.data import vocabularies
-from transformer_zoo.data.features.trimming import KeepLast
 from transformer_zoo.data.storage import function_references
+from transformer_zoo.data.trimming import KeepLast
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers.post_processors import without_sentinels
 

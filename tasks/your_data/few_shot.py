@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from tasks.your_data.registration import checks_arguments
 from transformer_zoo.data import vocabularies
-from transformer_zoo.data.features.trimming import FewerDemonstrations
+from transformer_zoo.data.trimming import FewerDemonstrations
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 

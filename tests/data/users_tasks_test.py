@@ -8,10 +8,10 @@ import pytest
 seqio = pytest.importorskip("seqio")
 import tensorflow as tf  # noqa: E402
 
-from transformer_zoo.data.features.trimming import KeepLast  # noqa: E402
 from transformer_zoo.data.prepare import task_steps  # noqa: E402
 from transformer_zoo.data.prepare.preparation import prepare  # noqa: E402
 from transformer_zoo.data.storage import records  # noqa: E402
+from transformer_zoo.data.trimming import KeepLast  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
 
 EOS = seqio.preprocessors.append_eos_after_trim

@@ -550,10 +550,10 @@ _DATA = _of(
     "peft",
   ),
   (
-    "features/trimming.py",
+    "trimming.py",
     "return np.concatenate([ids[: length - last], ids[len(ids) - last :]])",
     "return np.concatenate([ids[: length - last], ids[len(ids) - last - 1 :]])",
-    "data/features",
+    "data/trimming_test.py",
   ),
   (
     "loader/order.py",

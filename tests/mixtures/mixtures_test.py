@@ -109,7 +109,7 @@ def test_available_is_what_is_on_disk(data_dir):
     "glue_cola_v002",
     "glue_qnli_v002",
   ]
-  with mixing.known_counts({"glue_cola_v002": 9, "glue_qnli_v002": 0}):
+  with reading.known_counts({"glue_cola_v002": 9, "glue_qnli_v002": 0}):
     assert rates_of("glue_available") == {
       "glue_cola_v002": 9,
       "glue_qnli_v002": 0,
@@ -171,7 +171,7 @@ def test_the_mixture_of_the_guide(tmp_path):
   )
   try:
     exec(source, {})
-    with mixing.known_counts({"my_nli": 100_000}):
+    with reading.known_counts({"my_nli": 100_000}):
       rates = rates_of("my_mixture")
   finally:
     seqio.TaskRegistry.remove("my_nli")

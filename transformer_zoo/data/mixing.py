@@ -8,11 +8,8 @@ rows until a task is cached and examples from then on, so that caching ReCoRD,
 one example per answer, changes the mixture.)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-import contextlib
-import contextvars
+from collections.abc import Mapping, Sequence
 import dataclasses
-import types
 from typing import Any
 
 import gin
@@ -20,9 +17,6 @@ import gin
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-
-_NOTHING: Mapping[str, int] = types.MappingProxyType({})
-_known = contextvars.ContextVar("known counts", default=_NOTHING)
 
 
 @gin.register
@@ -149,16 +143,6 @@ class TemplatesProportional:
     return self.rate(_count(task), task.name)
 
 
-@contextlib.contextmanager
-def known_counts(counts: Mapping[str, int]) -> Iterator[None]:
-  """Spares rates the counting of the tasks in `counts`."""
-  token = _known.set(counts)
-  try:
-    yield
-  finally:
-    _known.reset(token)
-
-
 def train_count(task: manifest.PreparedTask) -> int:
   """Returns the number of training examples, 0 without a training split."""
   return task.splits["train"].num_examples if "train" in task.splits else 0
@@ -212,10 +196,7 @@ def normalized(rates: Sequence[float]) -> list[float]:
 
 
 def _count(task: Any) -> int:
-  """Returns the training examples of a `seqio.Task`: known, or counted."""
-  known = _known.get()
-  if task.name in known:
-    return known[task.name]
+  """Returns the number of training examples of a `seqio.Task`."""
   # Needs SeqIO, as the caller does.
   from transformer_zoo.data.prepare import reading
 

@@ -34,10 +34,10 @@ def ours(wanted: Callable[[str], bool] = bool) -> dict[str, dict[str, float]]:
   """Returns the rates of those of our mixtures whose names are wanted."""
   import mixtures  # noqa: F401
   import tasks  # noqa: F401
-  from transformer_zoo.data import mixing
+  from transformer_zoo.data.prepare import reading
 
   given = counts_of_all()
-  with mixing.known_counts(given):
+  with reading.known_counts(given):
     return rates_of(filter(wanted, seqio.MixtureRegistry.names()), given)
 
 

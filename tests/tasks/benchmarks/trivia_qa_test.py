@@ -12,7 +12,7 @@ import tasks  # noqa: F401
 from tasks.formats import question_answering as formats
 from tests.tasks import tfds_rows
 from transformer_zoo.corruption import draws
-from transformer_zoo.data.features import trimming
+from transformer_zoo.data import trimming
 
 
 def _trivia(question, aliases, wiki=(), search=(), value=""):

@@ -17,7 +17,7 @@ from transformer_zoo.corruption import ConcatenatedDocuments
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import UnifiedLanguageModel
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.data.loader.sentence_source import Objective
+from transformer_zoo.corruption.sentences.cutting import Objective
 from transformer_zoo.data.prepare.sentences import TokenizeSentences
 from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
 from transformer_zoo.data.vocabularies import Vocabulary

@@ -12,6 +12,7 @@ from transformer_zoo.data.loader.mixture_reader import Recipe
 from transformer_zoo.data.loader.packing import OneEach
 from transformer_zoo.data.loader.packing import RowPlan
 from transformer_zoo.data.loader.packing import Used
+from transformer_zoo.data.loader.stages import Bucket
 from transformer_zoo.data.loader.stages import Stages
 from transformer_zoo.data.storage import manifest
 
@@ -19,19 +20,6 @@ Batch = dict[str, np.ndarray]
 
 # Small tasks stay in memory up to this sum.
 CACHE_BYTES = 1 << 28
-
-
-@dataclasses.dataclass(frozen=True)
-class Bucket:
-  """Examples up to some lengths.
-
-  Attributes:
-    lengths: The most tokens of each feature, the width of the batch's rows.
-    batch_size: The number of rows of its batches.
-  """
-
-  lengths: Mapping[str, int]
-  batch_size: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 from transformer_zoo.corruption.ragged import interleave
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data.loader.sources import Examples
-from transformer_zoo.data.loader.sources import Source
+from transformer_zoo.data.loader.examples import Examples
+from transformer_zoo.data.loader.examples import Source
 
 _TEXTS = ("inputs", "targets")
 

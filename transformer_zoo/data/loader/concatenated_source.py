@@ -8,8 +8,8 @@ from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
 from transformer_zoo.corruption.concatenation import end_id
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data.loader.sources import Examples
-from transformer_zoo.data.loader.sources import used_tokens
+from transformer_zoo.data.loader.examples import Examples
+from transformer_zoo.data.loader.examples import used_tokens
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage.token_stream import TokenStream
 from transformer_zoo.errors import UserError

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data import trimming
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import prompts
-from transformer_zoo.data.features import trimming
 from transformer_zoo.data.loader import sources
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError

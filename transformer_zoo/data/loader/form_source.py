@@ -11,7 +11,7 @@ import numpy as np
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import forms
-from transformer_zoo.data.loader.sources import Examples
+from transformer_zoo.data.loader.examples import Examples
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.data.loader import order
-from transformer_zoo.data.loader.batches import Bucket
 from transformer_zoo.data.loader.packing import Used
+from transformer_zoo.data.loader.stages import Bucket
 from transformer_zoo.errors import UserError
 
 # Of the largest batch: few enough that small tasks are not mixed over many

@@ -25,8 +25,8 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader.batches import Batch
 from transformer_zoo.data.loader.batches import Batches
 from transformer_zoo.data.loader.batches import Batching
-from transformer_zoo.data.loader.batches import Bucket
 from transformer_zoo.data.loader.mixture_reader import Recipe
+from transformer_zoo.data.loader.stages import Bucket
 from transformer_zoo.data.loader.stages import Stages
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError

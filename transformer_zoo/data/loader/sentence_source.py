@@ -5,20 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.sentences import cutting
 from transformer_zoo.corruption.sentences import documents
 from transformer_zoo.corruption.sentences.sentence_packing import DocSentences
-from transformer_zoo.corruption.sentences.sentence_packing import FullSentences
-from transformer_zoo.corruption.sentences.sentence_pairs import NextSentence
-from transformer_zoo.corruption.sentences.sentence_pairs import SentenceOrder
-from transformer_zoo.corruption.sentences.sentence_pairs import SentencePair
-from transformer_zoo.data.loader.sources import Examples
-from transformer_zoo.data.loader.sources import used_tokens
+from transformer_zoo.data.loader.examples import Examples
+from transformer_zoo.data.loader.examples import used_tokens
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage.token_stream import TokenStream
 from transformer_zoo.errors import UserError
-
-Pairs = NextSentence | SentenceOrder | SentencePair
-Objective = Pairs | DocSentences | FullSentences
 
 
 class SentenceSource:
@@ -36,7 +30,7 @@ class SentenceSource:
     task: manifest.PreparedTask,
     split: str,
     lengths: Mapping[str, int],
-    objective: Objective,
+    objective: cutting.Objective,
     max_tokens: int | None = None,
   ):
     """Opens the text and cuts it.
@@ -72,7 +66,7 @@ class SentenceSource:
     self._text = documents.Sentences.without_empty(
       ends[:used], stream.document_ends, stream.read_pieces
     )
-    self._starts, self._ends = cut(
+    self._starts, self._ends = cutting.cut(
       objective,
       self._text,
       self._length,
@@ -97,34 +91,3 @@ class SentenceSource:
       self._vocabulary,
     )
     return Examples(features, [{} for _ in keys])
-
-
-def cut(
-  objective: Objective, text: documents.Sentences, length: int, where: str
-) -> tuple[np.ndarray, np.ndarray]:
-  """Cuts a text for an objective.
-
-  Args:
-    objective: pairs or packed sentences.
-    text: The sentences of the text.
-    length: tokens of a row.
-    where: The name of the text in messages.
-
-  Returns:
-    starts and ends of the chunks, as `sentences.cut`.
-
-  Raises:
-    UserError: there is too little text.
-  """
-  name = type(objective).__name__
-  if text.num_documents < objective.fewest_documents:
-    raise UserError(
-      f"{where} has {text.num_documents} documents with text; {name} needs at "
-      f"least {objective.fewest_documents}."
-    )
-  starts, ends = documents.cut(text, objective.chunking(length))
-  if not len(starts):
-    raise UserError(
-      f"{where} has no document with as many sentences as {name} needs."
-    )
-  return starts, ends

@@ -15,6 +15,19 @@ from transformer_zoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
+class Bucket:
+  """Examples up to some lengths.
+
+  Attributes:
+    lengths: The most tokens of each feature, the width of the batch's rows.
+    batch_size: The number of rows of its batches.
+  """
+
+  lengths: Mapping[str, int]
+  batch_size: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Stage:
   """Steps of one batch size and one length of rows.
 

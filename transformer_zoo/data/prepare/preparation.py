@@ -15,11 +15,10 @@ import pathlib
 from typing import Any, TYPE_CHECKING
 
 from transformer_zoo import corruption
-from transformer_zoo.data import mixing
+from transformer_zoo.data import trimming
 from transformer_zoo.data import user_modules
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.features import forms
-from transformer_zoo.data.features import trimming
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
 from transformer_zoo.data.prepare import registration
@@ -242,12 +241,12 @@ def _rates(
     return (1.0,)
   # A training split that was not prepared is counted by the rates.
   counts = {
-    new.name: mixing.train_count(new)
+    new.name: new.splits["train"].num_examples if "train" in new.splits else 0
     for task, new in zip(members, prepared, strict=True)
     if "train" in new.splits or "train" not in task.splits
   }
   rates = []
-  with mixing.known_counts(counts):
+  with reading.known_counts(counts):
     for task in members:
       rate = functools.partial(provider.get_rate, task)
       try:

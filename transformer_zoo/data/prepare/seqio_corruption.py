@@ -9,9 +9,9 @@ from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
 from transformer_zoo.corruption.concatenation import end_id
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.corruption.sentences import cutting
 from transformer_zoo.corruption.sentences.documents import Sentences
 from transformer_zoo.data import vocabularies
-from transformer_zoo.data.loader import sentence_source
 from transformer_zoo.data.prepare.shards import SENTENCE_LENGTHS
 from transformer_zoo.errors import UserError
 
@@ -85,7 +85,7 @@ class CorruptionStep:
     self._check_eos(output_features)
     vocabulary = vocabularies.from_seqio(output_features["targets"].vocabulary)
     self.corruption.check(sequence_length, vocabulary)
-    if isinstance(self.corruption, sentence_source.Objective):
+    if isinstance(self.corruption, cutting.Objective):
       return sentence_examples(
         dataset,
         self.corruption,
@@ -190,7 +190,7 @@ _BLOCK = 64
 
 def sentence_examples(
   dataset: "tf.data.Dataset",
-  objective: sentence_source.Objective,
+  objective: cutting.Objective,
   length: int,
   vocabulary: vocabularies.Vocabulary,
   seed: int,
@@ -221,7 +221,7 @@ def sentence_examples(
 
   def generate() -> Iterator[dict[str, np.ndarray]]:
     text = _read_documents(dataset)
-    starts, ends = sentence_source.cut(objective, text, length, "The dataset")
+    starts, ends = cutting.cut(objective, text, length, "The dataset")
     for first in range(0, len(starts), _BLOCK):
       chunks = np.arange(first, min(first + _BLOCK, len(starts)))
       features = objective(
@@ -237,7 +237,7 @@ def sentence_examples(
         yield {name: some[row] for name, some in rows.items()}
 
   names = ["inputs", "targets", "weights"]
-  if isinstance(objective, sentence_source.Pairs):
+  if isinstance(objective, cutting.Pairs):
     names += ["token_types", objective.label]
   return tf.data.Dataset.from_generator(
     generate,

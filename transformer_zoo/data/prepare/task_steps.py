@@ -130,7 +130,7 @@ def check_lengths(task_name: str, steps: Steps, known: Steps) -> None:
         "sequence_length, but examples are prepared whole and each run cuts "
         "them at its own lengths; leave the parameter out, bind lengths to it "
         "by functools.partial, or say in the step's attribute `trimming` how "
-        "it cuts (transformer_zoo/data/features/trimming.py has the rules)."
+        "it cuts (transformer_zoo/data/trimming.py has the rules)."
       )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.data.features import trimming
+from transformer_zoo.data import trimming
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
