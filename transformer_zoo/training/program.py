@@ -26,6 +26,7 @@ from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import step as step_lib
+from transformer_zoo.training.initial_arrays import InitialArrays
 from transformer_zoo.training.monitoring import anomalies as anomalies_lib
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.monitor import TOKENS
@@ -76,8 +77,7 @@ class TrainProgram:
   @functools.cached_property
   def abstract_state(self) -> TrainState:
     """Shapes, dtypes and shardings of the state."""
-    # The key is traced too: the devices of the mesh may be absent.
-    shapes = jax.eval_shape(lambda: self._make_state(jax.random.key(0)))
+    _, shapes = self._traced_state
     shardings = self.partitioning.shardings(
       self.mesh, self.boxed_params, shapes
     )
@@ -104,11 +104,21 @@ class TrainProgram:
 
   def initial_state(self, key: jax.Array) -> TrainState:
     """The state at step 0, made where it lies."""
-    return self._initial_state(key)
+    return jax.tree.unflatten(
+      jax.tree.structure(self.abstract_state), self._initial_arrays(key)
+    )
 
   @functools.cached_property
-  def _initial_state(self):
-    return jax.jit(self._make_state, out_shardings=self.state_shardings)
+  def _initial_arrays(self) -> InitialArrays:
+    traced, _ = self._traced_state
+    return InitialArrays(traced, jax.tree.leaves(self.state_shardings))
+
+  @functools.cached_property
+  def _traced_state(self):
+    """The function of a key that makes the state, traced, and its shapes."""
+    # The key is abstract: the devices of the mesh may be absent.
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return jax.make_jaxpr(self._make_state, return_shape=True)(key)
 
   @functools.cached_property
   def compiled_steps(self) -> dict[tuple, jax.stages.Compiled]:

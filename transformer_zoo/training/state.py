@@ -86,32 +86,25 @@ def _caller(error: TypeError) -> str:
 
 def abstract_variables(model: nn.Module):
   """The shapes of `initial_variables`."""
-  return _shapes(model, boxed=True)
+  traced = _traced if _is_hashable(model) else _traced.__wrapped__
+  return jax.tree.map(lambda leaf: leaf, traced(model))
 
 
 def abstract_params(model: nn.Module):
-  """The shapes of the parameters, without axis metadata.
-
-  Unboxed while they are traced: on shapes that stand alone, Linen's sharding
-  constraints fail inside a mesh.
-  """
-  return _shapes(model, boxed=False)
-
-
-def _shapes(model: nn.Module, boxed: bool):
-  traced = _traced if _is_hashable(model) else _traced.__wrapped__
-  return jax.tree.map(lambda leaf: leaf, traced(model, boxed))
+  """The shapes of the parameters, without axis metadata."""
+  return jax.tree.map(
+    # Not `unbox`, whose sharding constraints fail on shapes inside a mesh.
+    lambda leaf: leaf.value if isinstance(leaf, nn.meta.AxisMetadata) else leaf,
+    abstract_variables(model),
+    is_leaf=lambda leaf: isinstance(leaf, nn.meta.AxisMetadata),
+  )
 
 
 # A command asks for the shapes of its model several times, and tracing a model
 # is most of what a small one takes.
 @functools.lru_cache(maxsize=64)
-def _traced(model: nn.Module, boxed: bool):
-  def variables():
-    found = initial_variables(model, jax.random.key(0))
-    return found if boxed else nn.meta.unbox(found)
-
-  return jax.eval_shape(variables)
+def _traced(model: nn.Module):
+  return jax.eval_shape(lambda: initial_variables(model, jax.random.key(0)))
 
 
 def _is_hashable(model: nn.Module) -> bool:

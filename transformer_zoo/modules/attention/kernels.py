@@ -10,9 +10,6 @@ import dataclasses
 
 import gin
 import jax
-from jax.experimental.pallas.ops.tpu.splash_attention import (
-  splash_attention_kernel as splash,
-)
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,6 +22,7 @@ from transformer_zoo.modules.attention.dot_product import Problem
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.attention.dot_product import whole_groups
 
+_LANES = 128  # Of a TPU's registers, by which blocks are whole.
 # On CPUs, from so many bytes of scores on, a few rows at a time are faster than
 # all (docs/log/performance.md); with fewer it is the loop that takes the time.
 ROWWISE_BYTES = 2**23
@@ -128,7 +126,7 @@ class SplashAttention(Kernel):
     del bias_1HLM, keep_BH1M
     length, memory = query_BLHK.shape[1], key_BMGK.shape[1]
     query, key, value, mask, _ = padded(
-      query_BLHK, key_BMGK, value_BMGK, mask_B1LM, multiple=splash.NUM_LANES
+      query_BLHK, key_BMGK, value_BMGK, mask_B1LM, multiple=_LANES
     )
     if mask is None:
       mask = jnp.ones((1, 1, query.shape[1], key.shape[1]), bool)
@@ -157,6 +155,11 @@ class SplashAttention(Kernel):
     return attend(query_BHLK, key_BGMK, value_BGMK, mask_B1LM)
 
   def _row(self, query_HLK, key_GMK, value_GMK, mask_1LM):
+    # Imported where it runs: other devices need no kernels of TPUs.
+    from jax.experimental.pallas.ops.tpu.splash_attention import (
+      splash_attention_kernel as splash,
+    )
+
     block_q, block_kv = (
       largest_divisor(length, self.largest_block)
       for length in mask_1LM.shape[1:]
@@ -266,5 +269,5 @@ def padded(
 
 def largest_divisor(length: int, limit: int) -> int:
   """The largest multiple of 128 up to a limit that divides a padded length."""
-  blocks = range(limit, 0, -splash.NUM_LANES)
+  blocks = range(limit, 0, -_LANES)
   return next(block for block in blocks if length % block == 0)
