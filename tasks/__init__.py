@@ -40,8 +40,8 @@ from tasks.corpora import wikipedia as _wikipedia  # noqa: F401
 from tasks.miniature import corpus as _miniature_corpus  # noqa: F401
 from tasks.miniature import forms as _miniature_forms  # noqa: F401
 from tasks.miniature import supervised as _miniature_supervised  # noqa: F401
+from tasks.miniature.for_decoders import tasks as _for_writers  # noqa: F401
 from tasks.miniature.for_encoders import tasks as _for_encoders  # noqa: F401
-from tasks.miniature.for_writers import tasks as _for_writers  # noqa: F401
 from tasks.miniature.second_language import tasks as _second_language  # noqa: F401
 from tasks.prompts import few_shot_miniature as _few_shot_miniature  # noqa: F401
 from tasks.prompts import gpt as _prompts_of_gpt  # noqa: F401

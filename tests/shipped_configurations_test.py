@@ -64,7 +64,7 @@ def shapes_of_step(*, partitions=None):
         train_step,
         objective=functools.partial(run["objective"], model),
         optimizer=optimizer,
-        looks_ahead=getattr(run["objective"], "looks_ahead", False),
+        takes_updates=getattr(run["objective"], "takes_updates", False),
       ),
       before,
       batch,

@@ -5,7 +5,7 @@ import pytest
 from transformer_zoo.cleaning import duplicates
 from transformer_zoo.cleaning.duplicates import Claim
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
-from transformer_zoo.cleaning.pages import Settling
+from transformer_zoo.cleaning.pages import PageCleaning
 from transformer_zoo.cleaning.rules import Rules
 from transformer_zoo.errors import UserError
 
@@ -63,7 +63,7 @@ def test_discard_leaves_no_empty_lines():
   ],
 )
 def test_the_first_of_a_repeated_span_stays(page, rest):
-  text, _ = Settling(spans=THREE).settle(sentences(page))
+  text, _ = PageCleaning(spans=THREE).clean(sentences(page))
   assert text == sentences(rest)
 
 
@@ -75,20 +75,20 @@ def test_repeated_lines():
 def test_the_first_page_keeps_a_span():
   places = [(b"c", 0), (b"a", 4), (b"b", 2)]
   for order in (places, places[::-1]):
-    claims = dict(duplicates.award(b"span", iter(order)))
+    claims = dict(duplicates.claims_of_pages(b"span", iter(order)))
     assert claims == {
       b"a": Claim(4, b"span", True),
       b"b": Claim(2, b"span", False),
       b"c": Claim(0, b"span", False),
     }
-  assert list(duplicates.award(b"span", [(b"a", 4)])) == []
+  assert list(duplicates.claims_of_pages(b"span", [(b"a", 4)])) == []
 
 
 def test_a_span_that_overlaps_a_lost_one_is_disputed():
   kept = [Claim(start, b"%d" % start, True) for start in (0, 3, 4, 8, 9)]
   claims = [*kept, Claim(6, b"lost", False)]
-  assert list(duplicates.undisputed(claims, 3)) == [b"0", b"3", b"9"]
-  assert len(list(duplicates.undisputed(claims, 1))) == 5
+  assert list(duplicates.spans_kept(claims, 3)) == [b"0", b"3", b"9"]
+  assert len(list(duplicates.spans_kept(claims, 1))) == 5
 
 
 def test_the_order_of_pages_is_that_of_addresses():
@@ -99,9 +99,9 @@ def test_the_order_of_pages_is_that_of_addresses():
 
 
 def test_settling_drops_what_a_lost_sentence_leaves_too_short():
-  settling = Settling(Rules(min_sentences_per_page=1), THREE)
+  cleaning = PageCleaning(Rules(min_sentences_per_page=1), THREE)
   text = sentences("abc") + "\n" + sentences("abc") + " So it is."
-  assert settling.settle(text)[0] == sentences("abc")
+  assert cleaning.clean(text)[0] == sentences("abc")
 
 
 @pytest.mark.parametrize(

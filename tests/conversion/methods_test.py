@@ -13,7 +13,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import lora
 from transformer_zoo.peft import prefixes
-from transformer_zoo.runs.loading import opened
+from transformer_zoo.runs.loading import loaded_checkpoint
 from transformer_zoo.tensors.lazy_tensors import Tensor
 
 
@@ -99,4 +99,4 @@ def test_a_prompt_is_not_left_out_in_silence(monkeypatch):
   found = source_of("prompt", PROMPT_LENGTH=5)
   monkeypatch.setattr(sources, "open_source", lambda path: found)
   with pytest.raises(UserError, match="'x' reads a prompt of 5 vectors before"):
-    opened.open_checkpoint("x")
+    loaded_checkpoint.open_checkpoint("x")

@@ -266,7 +266,7 @@ def test_the_discriminator_reads_the_table_after_its_update():
       electra.KEY,
       objective=functools.partial(objective, model),
       optimizer=optimizer,
-      looks_ahead=objective.looks_ahead,
+      takes_updates=objective.takes_updates,
     )
 
   (at_once, sums_at_once), (after, sums) = (

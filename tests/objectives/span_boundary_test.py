@@ -80,7 +80,7 @@ def terms_of(model, params, batch, *losses):
 
 @pytest.mark.slow
 def test_by_hand():
-  """Each hidden token by a loop over the places around it."""
+  """Each masked token by a loop over the places around it."""
   model, params = build()
   batch = in_rows(16)
   (found,) = terms_of(

@@ -122,7 +122,7 @@ def test_rows_hide_the_same_tokens_in_any_part_of_a_batch():
 
 @pytest.mark.slow
 def test_rows_have_the_same_terms_in_any_part_of_a_batch():
-  """The same hidden tokens and the same dropout."""
+  """The same masked tokens and the same dropout."""
   model, params = build(DROPOUT_RATE=0.3, NUM_ENCODER_LAYERS=1)
   batch = batch_of()
 

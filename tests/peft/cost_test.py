@@ -80,7 +80,7 @@ def test_backward_products_of_frozen_kernels_are_not_computed(
     model, trainable = build(method)
     flops, state = flops_of_step(model, trainable)
     assert flops < share * of_all, (method, flops / of_all)
-    trained = trainable.of(state.params)
+    trained = trainable.select(state.params)
     moments = state.opt_state.moments
     of_moments = {name.rpartition("/")[0] for name in methods.names(moments)}
     assert of_moments == set(methods.names(trained))

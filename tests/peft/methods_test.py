@@ -217,7 +217,7 @@ def test_a_method_starts_from_its_base(method, kind):
 def test_heads_are_trained_with_every_method(method):
   found = shipped(method, "bert")
   of_heads = {name for name in found.shapes if name.startswith("heads/")}
-  trained = found.trainable.of(nn.unbox(found.boxed))
+  trained = found.trainable.select(nn.unbox(found.boxed))
   assert of_heads and of_heads <= set(names(trained))
 
 
@@ -293,7 +293,7 @@ def test_bitfit_does_not_train_the_biases_of_positions():
   """`relpos_bias` is a table in spite of its name."""
   found = shipped("bitfit", "t5_1_1")
   table = "encoder/relpos_bias/rel_embedding"
-  trained = names(found.trainable.of(nn.unbox(found.boxed)))
+  trained = names(found.trainable.select(nn.unbox(found.boxed)))
   assert table in found.shapes
   assert trained and {name.rpartition("/")[2] for name in trained} <= {
     "bias",

@@ -54,10 +54,10 @@ def toy(*names, layers=3):
 
 def test_what_is_trained_is_taken_out_and_put_back():
   params = toy("mlp/kernel", "norm/scale")
-  trained = Trainable((".*norm/.*",)).of(params)
+  trained = Trainable((".*norm/.*",)).select(params)
   assert [*flat(trained)] == ["decoder/layers/norm/scale"]
   doubled = jax.tree.map(lambda x: 2 * x, trained)
-  after = flat(ALL.put(params, doubled))
+  after = flat(ALL.replace(params, doubled))
   assert after.keys() == flat(params).keys()
   assert {float(x.max()) for x in after.values()} == {1.0, 2.0}
   assert ALL.of(params).keys() == params.keys()
@@ -66,9 +66,9 @@ def test_what_is_trained_is_taken_out_and_put_back():
 def test_layers_are_chosen_inside_of_a_stack():
   params = toy("mlp/kernel")
   trainable = Trainable(("decoder/layers_2/.*",))
-  updates = trainable.of(params)
+  updates = trainable.select(params)
   assert [*flat(updates)] == ["decoder/layers/mlp/kernel"]
-  due = trainable.due(updates, params, jnp.int32(10**6))
+  due = trainable.updates_at(updates, params, jnp.int32(10**6))
   np.testing.assert_array_equal(*flat(due).values(), [[0, 0], [0, 0], [1, 1]])
 
 
@@ -92,7 +92,7 @@ def test_norms_are_of_layers_that_are_trained():
     )
   )
   state, sums = step(
-    TrainState(jnp.int32(0), params, optimizer.init(trainable.of(params))),
+    TrainState(jnp.int32(0), params, optimizer.init(trainable.select(params))),
     {"x": jnp.float32(3)},
     jax.random.key(0),
   )
@@ -105,7 +105,7 @@ def test_layers_that_are_not_trained_count_nowhere():
   """As where they are looped, and have no gradients at all."""
   params = toy("mlp/kernel")
   trainable = Trainable(("decoder/layers_(0|2)/.*",))
-  gradients = jax.tree.map(lambda leaf: 3 * leaf, trainable.of(params))
+  gradients = jax.tree.map(lambda leaf: 3 * leaf, trainable.select(params))
   found = trainable.without_others(gradients, params)
   np.testing.assert_array_equal(*flat(found).values(), [[3, 3], [0, 0], [3, 3]])
   assert trainable.count(params) == 4
@@ -117,7 +117,7 @@ def test_layers_that_are_not_trained_count_nowhere():
 def test_a_stack_is_unfrozen_from_the_top_by_its_own_rows():
   params = toy("mlp/kernel")
   trainable = Trainable(unfreezing=GradualUnfreezing(9))
-  due = jax.jit(lambda step: trainable.due(params, params, step))
+  due = jax.jit(lambda step: trainable.updates_at(params, params, step))
   for step, expected in ((0, [0, 0, 1]), (2, [0, 0, 1]), (3, [0, 1, 1])):
     found = flat(due(step))
     np.testing.assert_array_equal(

@@ -1,7 +1,7 @@
 """A generator that replaces tokens, and a discriminator that finds them.
 
 ELECTRA (Clark et al. 2020): two encoders over the same rows, a small one that
-predicts hidden tokens and one that tells for each token whether it is of the
+predicts masked tokens and one that tells for each token whether it is of the
 text; `gin_configs/heads/replaced_tokens.gin` makes the pair of any encoder, and
 `gin_configs/parts/generator/` has ways in which both share embeddings, those of
 DeBERTa v3 among them (He et al. 2023, section 3).
@@ -33,7 +33,7 @@ class GeneratorDiscriminator(nn.Module):
   Attributes:
     discriminator: the encoder that is pre-trained. Its token embedder may be an
       `EmbedDifference` from the generator's.
-    generator: the encoder that predicts hidden tokens by its head `tokens`.
+    generator: the encoder that predicts masked tokens by its head `tokens`.
       Without a token embedder of its own its softmax reads the discriminator's
       table, and its layers the discriminator's embeddings: of tokens, segments
       and positions after their norm, as the public code does

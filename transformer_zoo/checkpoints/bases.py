@@ -156,7 +156,7 @@ class Base:
       params: Its parameters or their shapes.
     """
     flat = traverse_util.flatten_dict(params, sep="/")
-    trained = traverse_util.flatten_dict(trainable.of(params), sep="/")
+    trained = traverse_util.flatten_dict(trainable.select(params), sep="/")
 
     def is_read(name: str) -> bool:
       names = parameter_names.names_in(name, flat[name].shape)

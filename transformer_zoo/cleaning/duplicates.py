@@ -52,7 +52,7 @@ def page_key(text: str, url: str) -> bytes:
   return _md5(url) + _md5(text)
 
 
-def award(
+def claims_of_pages(
   span: bytes, places: Iterable[tuple[bytes, int]]
 ) -> Iterator[tuple[bytes, Claim]]:
   """Yields a claim for every page that has a span, if they are several.
@@ -69,7 +69,7 @@ def award(
       yield key, Claim(start, span, kept=place == first)
 
 
-def undisputed(claims: Iterable[Claim], length: int) -> Iterator[bytes]:
+def spans_kept(claims: Iterable[Claim], length: int) -> Iterator[bytes]:
   """Yields the spans that a page keeps and that overlap none it gives up."""
   claims = list(claims)
   lost = {claim.start for claim in claims if not claim.kept}

@@ -11,7 +11,7 @@ from transformer_zoo.cleaning.rules import Rules
 
 
 @dataclasses.dataclass(frozen=True)
-class Settling:
+class PageCleaning:
   """Brings a page to where nothing in it changes any more.
 
   A line that has lost a sentence may be too short, and sentences that come
@@ -27,7 +27,7 @@ class Settling:
   spans: DuplicateSpans | None = None
   bad_words: BadWords | None = None
 
-  def settle(self, text: str, url: str = "") -> tuple[str | None, Counts]:
+  def clean(self, text: str, url: str = "") -> tuple[str | None, Counts]:
     """Returns the text, None for a page dropped, and what was dropped."""
     counts, settled = Counts(), False
     while not settled:

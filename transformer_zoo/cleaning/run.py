@@ -10,7 +10,7 @@ from transformer_zoo.cleaning import reports
 from transformer_zoo.cleaning import rules as rules_lib
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.languages import LanguageFilter
-from transformer_zoo.cleaning.pages import Settling
+from transformer_zoo.cleaning.pages import PageCleaning
 from transformer_zoo.cleaning.rules import BadWords
 from transformer_zoo.cleaning.rules import DISCARDED
 from transformer_zoo.cleaning.rules import Rules
@@ -78,15 +78,15 @@ def clean(
   words = bad_words and BadWords(
     places.read(bad_words, rules_lib.read_words), rules.bad_words_share
   )
-  settling = Settling(rules, duplicates, words or None)
+  cleaning = PageCleaning(rules, duplicates, words or None)
   first = functools.partial(
     stages.select_and_clean,
-    settling=settling,
+    cleaning=cleaning,
     hosts=places.read(host_names, addresses.read_hosts) if host_names else None,
     urls=places.find([urls]) if urls else (),
     one_page_per_url=one_page_per_url,
   )
-  again = functools.partial(stages.drop_duplicates, settling=settling)
+  again = functools.partial(stages.drop_duplicates, cleaning=cleaning)
   last = functools.partial(stages.keep_language, language=language)
   runs = functools.partial(
     jobs.Steps,

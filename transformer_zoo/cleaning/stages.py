@@ -15,7 +15,7 @@ from transformer_zoo.cleaning.jobs import count
 from transformer_zoo.cleaning.jobs import order
 from transformer_zoo.cleaning.jobs import page_key
 from transformer_zoo.cleaning.languages import LanguageFilter
-from transformer_zoo.cleaning.pages import Settling
+from transformer_zoo.cleaning.pages import PageCleaning
 from transformer_zoo.cleaning.reading import Page
 from transformer_zoo.cleaning.rules import Counts
 from transformer_zoo.cleaning.rules import DISCARDED
@@ -26,7 +26,7 @@ from transformer_zoo.cleaning.rules import PAGES
 def select_and_clean(
   pages: beam.PCollection,
   *,
-  settling: Settling,
+  cleaning: PageCleaning,
   hosts: addresses.Hosts | None,
   urls: Sequence[str],
   one_page_per_url: bool,
@@ -35,7 +35,7 @@ def select_and_clean(
 
   Args:
     pages: The pages as they were read.
-    settling: the rules.
+    cleaning: the rules.
     hosts: pages of others are dropped.
     urls: files with addresses; pages of others are dropped.
     one_page_per_url: whether the newest page of an address is kept alone.
@@ -58,22 +58,22 @@ def select_and_clean(
     pages |= "with address" >> beam.Map(_with_address)
     pages = {"pages": pages, "listed": listed} | beam.CoGroupByKey()
     pages |= "listed" >> beam.FlatMapTuple(_of_urls)
-  return pages | "rules" >> beam.FlatMap(_settle, settling)
+  return pages | "rules" >> beam.FlatMap(_cleaned, cleaning)
 
 
 def drop_duplicates(
-  pages: beam.PCollection, *, settling: Settling
+  pages: beam.PCollection, *, cleaning: PageCleaning
 ) -> beam.PCollection:
   """One round: discards what other pages keep, as far as that is undisputed.
 
   Args:
     pages: The pages without repeats within a page.
-    settling: The cleaning of one page, with the spans that may not occur twice.
+    cleaning: The cleaning of one page, with the spans that may not occur twice.
 
   Returns:
     The pages that are left; what lost a span has been settled anew.
   """
-  length = settling.spans.length
+  length = cleaning.spans.length
   keyed = (
     pages
     | "key" >> beam.Map(lambda page: (page_key(page), page))
@@ -82,14 +82,14 @@ def drop_duplicates(
   )
   claims = (
     keyed
-    | "spans" >> beam.FlatMapTuple(partial(_places, spans=settling.spans))
+    | "spans" >> beam.FlatMapTuple(partial(_places, spans=cleaning.spans))
     | "by span" >> beam.GroupByKey()
-    | "claims" >> beam.FlatMapTuple(duplicates.award)
+    | "claims" >> beam.FlatMapTuple(duplicates.claims_of_pages)
   )
   kept = (
     claims
     | "by page" >> beam.GroupByKey()
-    | "undisputed" >> beam.FlatMapTuple(partial(_undisputed, length=length))
+    | "undisputed" >> beam.FlatMapTuple(partial(_spans_kept, length=length))
   )
   given_up = (
     claims
@@ -104,7 +104,7 @@ def drop_duplicates(
   return (
     {"pages": keyed, "starts": starts}
     | "pages and starts" >> beam.CoGroupByKey()
-    | "discard" >> beam.FlatMapTuple(partial(_discard, settling=settling))
+    | "discard" >> beam.FlatMapTuple(partial(_discard, cleaning=cleaning))
   )
 
 
@@ -150,8 +150,8 @@ def _of_urls(address: str, joined: Mapping[str, list]) -> Iterator[Page]:
       yield page
 
 
-def _settle(page: Page, settling: Settling) -> Iterator[Page]:
-  text, counts = settling.settle(page["text"], _url(page))
+def _cleaned(page: Page, cleaning: PageCleaning) -> Iterator[Page]:
+  text, counts = cleaning.clean(page["text"], _url(page))
   count(counts)
   if text is not None:
     yield {**page, "text": text}
@@ -171,11 +171,11 @@ def _places(
     yield span, (key, start)
 
 
-def _undisputed(
+def _spans_kept(
   key: bytes, claims: Iterable[duplicates.Claim], length: int
 ) -> Iterator[tuple[bytes, None]]:
   del key
-  for span in duplicates.undisputed(claims, length):
+  for span in duplicates.spans_kept(claims, length):
     yield span, None
 
 
@@ -188,17 +188,17 @@ def _decide(
 
 
 def _discard(
-  key: bytes, joined: Mapping[str, list], settling: Settling
+  key: bytes, joined: Mapping[str, list], cleaning: PageCleaning
 ) -> Iterator[Page]:
   del key
   (page,), starts = joined["pages"], joined["starts"]
   if not starts:
     yield page
     return
-  text = settling.spans.discard(page["text"], starts)
+  text = cleaning.spans.discard(page["text"], starts)
   lines = page["text"].count("\n") - text.count("\n")
   count(Counts({DISCARDED: len(starts), (LINES, "duplicate"): lines}))
-  yield from _settle({**page, "text": text}, settling)
+  yield from _cleaned({**page, "text": text}, cleaning)
 
 
 def _counted(rule: str, keeps: bool) -> bool:

@@ -4,7 +4,7 @@ A line of a .jsonl file is an object with `inputs`, and perhaps a `prefix` that
 its answer begins with; other fields are handed through, blank lines skipped.
 Every line of another file is a text, a blank one too.
 An encoder answers with its head: a class, a number, a choice, a span or tags,
-with probabilities or scores behind it; one that was trained on hidden tokens
+with probabilities or scores behind it; one that was trained on masked tokens
 fills [MASK]. Tabs divide a pair, a question and its context, a text and its
 choices. --gin.Embedding.pool="'first'" and others say what --embeddings are.
 The configuration is that of the checkpoint, then runs/infer.gin, then the files

@@ -146,7 +146,7 @@ def _by_original(
     # Spellings of the original (DeBERTa's `legacy`) decide names of tensors.
     links = family.links({**content, **family.config(model)})
     stored = {link.theirs for link in links if not link.only_written}
-    described = family.settle(content, stored)
+    described = family.completed(content, stored)
     different = _differences(family, described, model)
   except UserError:
     return None

@@ -29,7 +29,7 @@ class Masking:
 
   Attributes:
     noise: a mask of `noise_masks`, or `WordSpans`; special tokens stay.
-    replacement: The replacement of the hidden tokens.
+    replacement: The replacement of the masked tokens.
   """
 
   noise: Callable[..., np.ndarray] = dataclasses.field(
@@ -75,12 +75,12 @@ class Masking:
 
 @dataclasses.dataclass(frozen=True)
 class MaskedLanguageModel(Corruption):
-  """`[CLS] text [SEP]` with hidden tokens (BERT without sentence pairs).
+  """`[CLS] text [SEP]` with masked tokens (BERT without sentence pairs).
 
   The special tokens are those that the vocabulary has; room is left for both.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement.
+    masking: The choice of masked tokens and their replacement.
   """
 
   masking: Masking = dataclasses.field(default_factory=Masking)
@@ -115,7 +115,7 @@ class MaskedLanguageModel(Corruption):
       vocabulary: The vocabulary of the tokens.
 
     Returns:
-      `inputs`, `targets` (the text) and `weights` (1 for hidden tokens).
+      `inputs`, `targets` (the text) and `weights` (1 for masked tokens).
     """
     targets = special_tokens.framed(np.asarray(tokens, np.int32), vocabulary)
     inputs, hidden = self.masking(targets, draws, vocabulary)

@@ -61,14 +61,14 @@ def draw_kinds(weights: Sequence[float], draws: Draws) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class UnifiedLanguageModel(Corruption):
-  """`[CLS] first [SEP] second [SEP]` with hidden tokens and an attention kind.
+  """`[CLS] first [SEP] second [SEP]` with masked tokens and an attention kind.
 
   The text is cut in two at a uniform place, so the second segment always
   follows the first; next-sentence prediction on the bidirectional part is among
   the examples of `UnifiedSentences`.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement: by default the
+    masking: The choice of masked tokens and their replacement: by default the
       paper's cloze, 15 %, one in five times a bigram or a trigram, then
       80/10/10.
     weights: The weights of `ATTENTION_KINDS`, in that order; they need not add

@@ -314,7 +314,7 @@ class ReplacedLogits(nn.Module):
 
 @gin.register
 class SpanBoundaryLogits(nn.Module):
-  """Logits of a hidden token from the two tokens outside of its span.
+  """Logits of a masked token from the two tokens outside of its span.
 
   softmax(h_2), h_2 = norm(activation(dense_2(h_1))), h_1 =
   norm(activation(dense_1([x_left; x_right; p]))), where p is a vector of the
@@ -365,7 +365,7 @@ class SpanBoundaryLogits(nn.Module):
     deterministic: bool,
     offsets_BP: jax.Array | None = None,
   ) -> jax.Array:
-    """The logits of P hidden tokens.
+    """The logits of P masked tokens.
 
     Args:
       x_BTD: The vectors left of the span of each token, then those right of it,

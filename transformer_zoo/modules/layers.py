@@ -17,7 +17,7 @@ from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
 
 
-class Joined:
+class ConnectedLayer:
   """The end of a layer: its sublayers meet the residual stream."""
 
   @nn.nowrap
@@ -38,7 +38,7 @@ class Joined:
 
 
 @gin.register
-class EncoderLayer(Joined, nn.Module):
+class EncoderLayer(ConnectedLayer, nn.Module):
   """Self-attention and a feed-forward network.
 
   Attributes:
@@ -85,7 +85,7 @@ class EncoderLayer(Joined, nn.Module):
 
 
 @gin.register
-class DecoderLayer(Joined, nn.Module):
+class DecoderLayer(ConnectedLayer, nn.Module):
   """Causal self-attention, attention to an encoder if any, and feed-forward.
 
   Attributes:

@@ -119,7 +119,7 @@ def example_sums(
 
   Returns:
     float32 [B] each: `loss_sum`, in nats, `correct_sum` and `weight_sum` of the
-    hidden tokens, as `sequence_to_sequence.example_sums`.
+    masked tokens, as `sequence_to_sequence.example_sums`.
   """
   apply = functools.partial(model.apply, {"params": params})
   hidden_BLD = apply(batch, method=hidden)
@@ -136,7 +136,7 @@ def example_sums(
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class MaskedTokenLoss:
-  """Cross-entropy of hidden tokens (Devlin et al. 2019, section 3.1).
+  """Cross-entropy of masked tokens (Devlin et al. 2019, section 3.1).
 
   Attributes:
     z_loss: coefficient of the z-loss.
@@ -220,9 +220,9 @@ class NextTokenLoss:
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class SpanBoundaryLoss:
-  """Cross-entropy of hidden tokens by the tokens around their span.
+  """Cross-entropy of masked tokens by the tokens around their span.
 
-  A span is hidden tokens side by side; the tokens around it are of the same
+  A span is masked tokens side by side; the tokens around it are of the same
   text, [CLS] and [SEP] among them (Joshi et al. 2020, section 3.2).
 
   Attributes:
@@ -255,7 +255,7 @@ class SpanBoundaryLoss:
 
 
 def span_boundaries(batch: Batch) -> tuple[jax.Array, jax.Array]:
-  """The places before and behind the hidden tokens around each place.
+  """The places before and behind the masked tokens around each place.
 
   Args:
     batch: what the converter `Encoder` lays out, with `encoder_real`.

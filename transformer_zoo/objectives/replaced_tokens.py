@@ -1,6 +1,6 @@
 """Replaced tokens: a generator's guesses, and what finds them.
 
-The generator predicts hidden tokens; a sample of what it predicts takes their
+The generator predicts masked tokens; a sample of what it predicts takes their
 place, and the discriminator reads the result. Both learn in one step (Clark et
 al. 2020, section 2; google-research/electra 8a46635 `run_pretraining.py`).
 """
@@ -50,7 +50,7 @@ class ReplacedTokens:
   generator_first: bool = False
 
   @property
-  def looks_ahead(self) -> bool:
+  def takes_updates(self) -> bool:
     """Whether `__call__` takes `updated` in training."""
     return self.generator_first
 
@@ -80,7 +80,7 @@ class ReplacedTokens:
     Args:
       model: a `GeneratorDiscriminator`.
       params: The parameters of the model.
-      batch: what the converter `Encoder` lays out, with hidden tokens.
+      batch: what the converter `Encoder` lays out, with masked tokens.
       dropout_key: The key for dropout and for the samples; None for no dropout,
         and samples that are the same in every batch.
       updated: The function from gradients to the parameters after an update by
@@ -334,7 +334,7 @@ class AllTokensLoss:
 def example_sums(
   model: nn.Module, params, batch: Batch
 ) -> dict[str, jax.Array]:
-  """As `encoder.example_sums`, of the generator's hidden tokens."""
+  """As `encoder.example_sums`, of the generator's masked tokens."""
   return encoder.example_sums(
     model,
     params,

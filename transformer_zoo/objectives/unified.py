@@ -27,7 +27,7 @@ from transformer_zoo.objectives.terms import Term
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class UnifiedGeneration:
-  """Cross-entropy of hidden tokens of the target.
+  """Cross-entropy of masked tokens of the target.
 
   A permuted encoder hides none: its query stream sees nothing of what it
   predicts, and the whole target counts.
@@ -35,8 +35,8 @@ class UnifiedGeneration:
   Attributes:
     hidden_share: The share of the tokens of a target that are hidden, above 0
       and at most 1; at least one is.
-    masked: The share of hidden tokens that are replaced by [MASK].
-    random: The share of hidden tokens that are replaced by a random one; the
+    masked: The share of masked tokens that are replaced by [MASK].
+    random: The share of masked tokens that are replaced by a random one; the
       others stay.
     loss: The loss of the head of masked tokens.
   """
@@ -55,7 +55,7 @@ class UnifiedGeneration:
     if min(self.masked, self.random) < 0 or self.masked + self.random > 1:
       raise UserError(
         f"UnifiedGeneration.masked is {self.masked} and random {self.random}; "
-        "they must be shares of the hidden tokens that are together at most 1"
+        "they must be shares of the masked tokens that are together at most 1"
       )
 
   def check(self, model: nn.Module) -> None:
@@ -91,7 +91,7 @@ class UnifiedGeneration:
     return objective(model, params, batch, dropout_key)
 
   def hide(self, key: jax.Array, model: nn.Module, batch: Batch) -> Batch:
-    """The batch with hidden tokens, which alone have a weight."""
+    """The batch with masked tokens, which alone have a weight."""
     tokens_BL = batch["encoder_input_tokens"]
     target_BL = batch["encoder_loss_weights"] > 0
     keys_B = dropout.keys_of_rows(key, len(tokens_BL))

@@ -120,7 +120,7 @@ class Trainable:
       "Trainable.parameters", self.parameters, names, "parameter"
     )
 
-  def of(self, params: Params) -> Params:
+  def select(self, params: Params) -> Params:
     """Returns those of the parameters that are trained."""
     flat = traverse_util.flatten_dict(params, sep="/")
     names = _names(params)
@@ -129,7 +129,7 @@ class Trainable:
       sep="/",
     )
 
-  def put(self, params: Params, trained: Params) -> Params:
+  def replace(self, params: Params, trained: Params) -> Params:
     """Returns the parameters with others in the place of those trained."""
     flat = traverse_util.flatten_dict(params, sep="/")
     flat |= traverse_util.flatten_dict(trained, sep="/")
@@ -149,7 +149,7 @@ class Trainable:
     They are there where others in their stack are, and would count in norms.
 
     Args:
-      gradients: The gradients of the parameters that `of` returns.
+      gradients: The gradients of the parameters that `select` returns.
       params: all of them.
     """
     names = _names(params)
@@ -162,11 +162,13 @@ class Trainable:
       sep="/",
     )
 
-  def due(self, updates: Params, params: Params, step: jax.Array) -> Params:
+  def updates_at(
+    self, updates: Params, params: Params, step: jax.Array
+  ) -> Params:
     """Makes 0 of the updates of what is not trained at a step.
 
     Args:
-      updates: The updates of the parameters that `of` returns.
+      updates: The updates of the parameters that `select` returns.
       params: all of them.
       step: The number of the step, from 0. It is traced, so that nothing is
         compiled anew.

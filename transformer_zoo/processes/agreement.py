@@ -48,7 +48,7 @@ def numbers_of_first(make: Callable[[], Sequence[int]]) -> list[int]:
   return np.asarray(multihost_utils.broadcast_one_to_all(numbers)).tolist()
 
 
-def is_so_on_first(known: bool) -> bool:
+def of_first_process(known: bool) -> bool:
   """Returns on every process what the first process passes."""
   return bool(numbers_of_first(lambda: [known])[0])
 

@@ -98,7 +98,7 @@ class _Group:
       say(f"error: {own}: {sentence}")
       self.publish_failure(sentence, LOST)
       self.leave(LOST, others=self.count - 1)
-    self.meet("introduction")
+    self.barrier("introduction")
     for index, text in _by_process(self.client, _PROCESS).items():
       self.names[index], count = json.loads(text)
       if count != self.count:
@@ -111,7 +111,7 @@ class _Group:
     """A key that all processes make alike and none makes twice."""
     return f"zoo/{next(self._meetings)}/{place}"
 
-  def meet(self, place: str) -> None:
+  def barrier(self, place: str) -> None:
     """Waits until all processes are at this place of the program."""
     self.client.wait_at_barrier(self.new_key(place), _WAIT_MILLISECONDS)
 
@@ -161,9 +161,9 @@ class _Group:
     """Ends the connection when all processes have come so far."""
     import jax
 
-    self.meet("the end")
+    self.barrier("the end")
     self._leaving.set()
-    self.meet("the end is known")  # No disconnection counts as a death now.
+    self.barrier("the end is known")  # No disconnection counts as a death now.
     if self.index == 0:
       # JAX aborts those that are connected when the service ends.
       while len(self.client.get_live_nodes(self._everyone)) > 1:
@@ -288,14 +288,14 @@ def is_first() -> bool:
   return _group is None or _group.index == 0
 
 
-def meet(place: str) -> None:
+def barrier(place: str) -> None:
   """Waits until all processes have come to the same place of the program.
 
   Args:
     place: a name of the place, the same in all processes.
   """
   if _group is not None:
-    _group.meet(place)
+    _group.barrier(place)
 
 
 def share(place: str, make: Callable[[], Any]) -> Any:
@@ -311,7 +311,7 @@ def share(place: str, make: Callable[[], Any]) -> Any:
   if _group.index == 0:
     _group.client.key_value_set(key, json.dumps(make()))
   value = json.loads(_group.wait_for_value(key))
-  _group.meet(place)
+  _group.barrier(place)
   if _group.index == 0:
     _group.client.key_value_delete(key)
   return value
@@ -354,7 +354,7 @@ def require_same(
   key = _group.new_key(what)
   if value != first and (change := difference(first, value)):
     _group.client.key_value_set(f"{key}/{_group.index}", change)
-  _group.meet(what)
+  _group.barrier(what)
   indices: dict[str, list[int]] = {}
   for index, change in _by_process(_group.client, key).items():
     indices.setdefault(change, []).append(index)

@@ -252,11 +252,11 @@ def _of_edits(
       "facts are edited in one checkpoint at a time; name one and leave out "
       "--all_checkpoints and --average"
     )
-  from transformer_zoo.runs.loading import opened
+  from transformer_zoo.runs.loading import loaded_checkpoint
 
   (checkpoint,) = found[0]
   _make(output)
-  made = edits.scores(opened.open_checkpoint(str(checkpoint)))
+  made = edits.scores(loaded_checkpoint.open_checkpoint(str(checkpoint)))
   result = {
     "checkpoint": str(checkpoint),
     "split": split,

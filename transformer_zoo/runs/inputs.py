@@ -64,7 +64,7 @@ def prepared(
   found = None
   if distributed.is_first():
     found = _prepared(name, prepared_dir, required_splits, report)
-  distributed.meet(f"the prepared data of {name!r}")
+  distributed.barrier(f"the prepared data of {name!r}")
   found = found or manifest.load(name, prepared_dir)
   if distributed.is_initialized():
     distributed.require_same(

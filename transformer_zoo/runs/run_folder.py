@@ -270,7 +270,7 @@ def claim(
   """
   if distributed.is_first() or run_layout.is_of_url(folder):
     _describe(folder, configuration, model, lengths)
-  distributed.meet("the run folder")
+  distributed.barrier("the run folder")
   if not (folder / run_layout.CONFIG).exists():
     raise UserError(
       f"the run folder {str(folder)!r} is not the same for all processes: "

@@ -155,7 +155,7 @@ def train(run: settings.Run) -> str:
     if restored is not None:
       saved, progress = restored
       if base is not None:
-        params = step.trainable.put(state.params, saved.params)
+        params = step.trainable.replace(state.params, saved.params)
         saved = saved.replace(params=params)
       state = saved
     evaluate = functools.partial(

@@ -55,5 +55,5 @@ class CompiledStep:
     self._say(layout_report.planned(compiled))
     # Gloo waits half a minute for a process to begin a step; compiling takes
     # some of them longer than others.
-    distributed.meet("a compiled step")
+    distributed.barrier("a compiled step")
     return compiled

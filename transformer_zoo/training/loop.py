@@ -174,7 +174,7 @@ def train(
     ) as display,
   ):
     # A run that was killed between a checkpoint and its evaluation.
-    if progress.get("evaluation_due") and agreement.is_so_on_first(
+    if progress.get("evaluation_due") and agreement.of_first_process(
       step not in scores.evaluated
     ):
       evaluate_now()

@@ -91,7 +91,7 @@ class TrainProgram:
   @property
   def trained_params(self):
     """Shapes, dtypes and shardings of the parameters that are trained."""
-    return self.trainable.of(self.abstract_state.params)
+    return self.trainable.select(self.abstract_state.params)
 
   @property
   def parameter_counts(self) -> dict[str, int]:
@@ -144,8 +144,8 @@ class TrainProgram:
     return jax.device_put(dict(history), self._replicated)
 
   @property
-  def _looks_ahead(self) -> bool:
-    return getattr(self.objective, "looks_ahead", False)
+  def _takes_updates(self) -> bool:
+    return getattr(self.objective, "takes_updates", False)
 
   @property
   def _replicated(self) -> NamedSharding:
@@ -161,7 +161,7 @@ class TrainProgram:
     self.partitioning.check(self.mesh, self.boxed_params, batch_size)
     shares = partitioning_lib.batch_shares(self.mesh)
     step_lib.check_microbatches(self.num_microbatches, batch_size, shares)
-    if self._looks_ahead and self.num_microbatches > 1:
+    if self._takes_updates and self.num_microbatches > 1:
       raise UserError(
         f"NUM_MICROBATCHES={self.num_microbatches}, but the discriminator "
         "reads the generator after its update by the whole batch; set it to 1, "
@@ -221,7 +221,7 @@ class TrainProgram:
 
     def backward(trained, params, batch):
       def loss_of(trained):
-        return objective(self.trainable.put(params, trained), batch)
+        return objective(self.trainable.replace(params, trained), batch)
 
       return jax.grad(loss_of, has_aux=True)(trained)
 
@@ -267,7 +267,7 @@ class TrainProgram:
       optimizer=self.optimizer,
       norms=self.norms,
       trainable=self.trainable,
-      looks_ahead=self._looks_ahead,
+      takes_updates=self._takes_updates,
       num_microbatches=self.num_microbatches,
       lay_out=self._like_params,
     )

@@ -127,5 +127,5 @@ def initial_state(
   return TrainState(
     step=jnp.zeros([], jnp.int32),
     params=params,
-    opt_state=optimizer.init(trainable.of(params)),
+    opt_state=optimizer.init(trainable.select(params)),
   )

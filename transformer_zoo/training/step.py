@@ -35,7 +35,7 @@ def train_step(
   optimizer: optax.GradientTransformation,
   norms: Norms | None = None,
   trainable: Trainable = trainable_lib.ALL,
-  looks_ahead: bool = False,
+  takes_updates: bool = False,
   **accumulating,
 ) -> tuple[TrainState, dict[str, jax.Array]]:
   """Moves the parameters along the gradient of one batch.
@@ -49,7 +49,7 @@ def train_step(
       parameters of the whole model as `of_model`.
     norms: The function of the norms to report (monitoring/norms.py).
     trainable: The parameters that are trained; no others have gradients.
-    looks_ahead: Whether the objective takes `updated`, the function from
+    takes_updates: Whether the objective takes `updated`, the function from
       gradients of all parameters to the parameters after an update by them.
     **accumulating: further arguments of `gradients_of`.
 
@@ -59,7 +59,7 @@ def train_step(
     the state before, `parameter_norms`.
   """
   dropout_key = jax.random.fold_in(key, state.step)
-  trained = trainable.of(state.params)
+  trained = trainable.select(state.params)
   optimizer = optax.with_extra_args_support(optimizer)
 
   def update(gradients):
@@ -67,17 +67,18 @@ def train_step(
     updates, opt_state = optimizer.update(
       gradients, state.opt_state, trained, of_model=state.params
     )
-    updates = trainable.due(updates, state.params, state.step)
+    updates = trainable.updates_at(updates, state.params, state.step)
     moved = jax.tree.map(jnp.add, trained, updates)
-    return gradients, updates, trainable.put(state.params, moved), opt_state
+    return gradients, updates, trainable.replace(state.params, moved), opt_state
 
-  if looks_ahead:
+  if takes_updates:
     objective = functools.partial(
-      objective, updated=lambda gradients: update(trainable.of(gradients))[2]
+      objective,
+      updated=lambda gradients: update(trainable.select(gradients))[2],
     )
 
   def loss_of(trained, *arguments):
-    return objective(trainable.put(state.params, trained), *arguments)
+    return objective(trainable.replace(state.params, trained), *arguments)
 
   gradients, sums = gradients_of(
     loss_of, trained, batch, dropout_key, **accumulating
@@ -86,9 +87,9 @@ def train_step(
   sums = {**sums, "gradient_norm": optax.tree.norm(gradients)}
   if norms is not None:
     nothing = jax.tree.map(jnp.zeros_like, state.params)
-    sums["gradient_norms"] = norms(trainable.put(nothing, gradients))
+    sums["gradient_norms"] = norms(trainable.replace(nothing, gradients))
     sums["parameter_norms"] = norms(state.params)
-    sums["update_norms"] = norms(trainable.put(nothing, updates))
+    sums["update_norms"] = norms(trainable.replace(nothing, updates))
   return TrainState(state.step + 1, params, opt_state), sums
 
 

@@ -118,7 +118,7 @@ def test_equal_models(names):
   published = PUBLISHED[names]
   family = family_of(published)
   tied = published.get("tie_word_embeddings", True)
-  settled = family.settle(published, () if tied else ("lm_head.weight",))
+  settled = family.completed(published, () if tied else ("lm_head.weight",))
   architecture = family.architecture(settled)
   theirs = config.build(
     "MODEL", architecture.gin_files, architecture.as_overrides()

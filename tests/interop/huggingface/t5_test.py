@@ -40,7 +40,7 @@ def head_of(stored=(), **config):
   """(whether the softmax is tied, whether the output is scaled)."""
   config = {"model_type": "t5", **config}
   family = family_of(config)
-  bindings = family.architecture(family.settle(config, stored)).bindings
+  bindings = family.architecture(family.completed(config, stored)).bindings
   for name in ("TiedLogits", "LinearLogits"):
     if f"{name}.scale_by_depth" in bindings:
       return name == "TiedLogits", bindings[f"{name}.scale_by_depth"]

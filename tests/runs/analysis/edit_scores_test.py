@@ -21,7 +21,7 @@ from transformer_zoo.runs.analysis.edit_scores import Edits
 from transformer_zoo.runs.analysis.edit_scores import FineTuning
 from transformer_zoo.runs.analysis.edit_scores import MendEditors
 from transformer_zoo.runs.analysis.edit_scores import Rome
-from transformer_zoo.runs.loading.opened import Opened
+from transformer_zoo.runs.loading.loaded_checkpoint import LoadedCheckpoint
 
 SHAPES = ("gpt_2", "t5_1_0", "bert")
 # What is learned and scored is read from `Asked`, whatever the shape.
@@ -56,7 +56,7 @@ def opened(architecture):
   model, _ = tiny_models.build(architecture, VOCAB_SIZE=384, **positions)
   model = interventions.looped(model)
   params = tiny_models.random_parameters(model)
-  return Opened(architecture, 7, model, params, Bytes("bytes"), 0)
+  return LoadedCheckpoint(architecture, 7, model, params, Bytes("bytes"), 0)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.probes.questions import Question
 from transformer_zoo.evaluation.probes.questions import questions
 from transformer_zoo.runs.analysis import probing
-from transformer_zoo.runs.loading.opened import Opened
+from transformer_zoo.runs.loading.loaded_checkpoint import LoadedCheckpoint
 
 BYTES = Vocabulary("bytes")
 ASKED = [
@@ -26,7 +26,7 @@ ASKED = [
 def opened(architecture, start_id=0):
   model, _ = tiny_models.build(architecture, VOCAB_SIZE=384)
   params = tiny_models.random_parameters(model)
-  return Opened(architecture, 7, model, params, BYTES, start_id)
+  return LoadedCheckpoint(architecture, 7, model, params, BYTES, start_id)
 
 
 def logits(found, batch):

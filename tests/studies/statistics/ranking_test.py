@@ -20,8 +20,8 @@ def test_tau_and_pairs():
 
 def test_two_deviations_are_not_more_than_two():
   # 18.26 - 18.13 is 0.13000000000000256 in binary, of the deviation 0.065.
-  assert not ranking.told_apart(18.26 - 18.13, 0.065)
-  assert ranking.told_apart(18.27 - 18.13, 0.065)
+  assert not ranking.is_clear(18.26 - 18.13, 0.065)
+  assert ranking.is_clear(18.27 - 18.13, 0.065)
 
 
 def test_what_print_tells_apart_counts_also_where_ours_are_equal():

@@ -151,7 +151,9 @@ def test_layers_above_the_last_that_is_trained_count(scan):
   @jax.jit
   def step(params):
     return train_step(
-      TrainState(jnp.int32(0), params, optimizer.init(trainable.of(params))),
+      TrainState(
+        jnp.int32(0), params, optimizer.init(trainable.select(params))
+      ),
       {},
       jax.random.key(0),
       objective=sum_of_all,

@@ -1,4 +1,4 @@
-"""Replacement of hidden tokens: mask, random token, or themselves."""
+"""Replacement of masked tokens: mask, random token, or themselves."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from transformer_zoo.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-  """Shares of the hidden tokens, which add up to 1.
+  """Shares of the masked tokens, which add up to 1.
 
       BERT: 0.8, 0.1, 0.1 (table 8 of its paper has five others)
       ELECTRA's generator: 0.85, 0, 0.15
@@ -24,7 +24,7 @@ class Replacement:
     random: share that becomes a random token, uniform over the ids that are
       not special; it may be the same one.
     kept: share that stays as it is, and is predicted all the same.
-    per_span: one choice for each run of hidden tokens (SpanBERT); the random
+    per_span: one choice for each run of masked tokens (SpanBERT); the random
       tokens of a run are drawn one by one.
   """
 

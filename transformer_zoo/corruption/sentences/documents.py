@@ -197,7 +197,7 @@ def masked(
   Args:
     rows: The token ids of the rows, special tokens included.
     width: The width of the longest row at least.
-    masking: The choice of hidden tokens and their replacement.
+    masking: The choice of masked tokens and their replacement.
     draws: source of randomness, one key per row.
     vocabulary: The vocabulary of the tokens.
 

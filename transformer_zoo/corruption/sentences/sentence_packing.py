@@ -100,7 +100,7 @@ class FullSentences(_Packed):
   """Rows full of sentences, with a separator where a document ends.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement.
+    masking: The choice of masked tokens and their replacement.
   """
 
   masking: Masking = dataclasses.field(default_factory=Masking)
@@ -115,7 +115,7 @@ class DocSentences(_Packed):
   own, or a batch needs more of them for as many tokens.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement.
+    masking: The choice of masked tokens and their replacement.
   """
 
   masking: Masking = dataclasses.field(default_factory=Masking)

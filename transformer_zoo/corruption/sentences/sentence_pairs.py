@@ -157,7 +157,7 @@ class NextSentence(_Pairs):
   is cut at the front or back of the longer segment.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement.
+    masking: The choice of masked tokens and their replacement.
     random_probability: The probability of a B from elsewhere; it is 1 for a
       chunk of one sentence.
     short_probability: The probability of an example that aims at any length
@@ -191,7 +191,7 @@ class SentencePair(_Pairs):
   and a batch needs more of them for as many tokens.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement.
+    masking: The choice of masked tokens and their replacement.
     random_probability: The probability of a B from elsewhere; it is 1 if A is
       the last sentence of its document.
     separators: special tokens between A and B.
@@ -223,7 +223,7 @@ class SentenceOrder(_Pairs):
   no order and is left out; that script gives it a B of another document.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement.
+    masking: The choice of masked tokens and their replacement.
     swap_probability: The probability of the later segment as A.
     short_probability: The probability of an example that aims at any length
       from 2 tokens on.

@@ -28,7 +28,7 @@ class UnifiedSentences(NextSentence):
   kind the second segment always follows the first, and `next_sentence` is -1.
 
   Attributes:
-    masking: The choice of hidden tokens and their replacement: by default the
+    masking: The choice of masked tokens and their replacement: by default the
       paper's cloze.
     random_probability: The probability of a second segment from elsewhere,
       where attention is bidirectional.

@@ -430,7 +430,7 @@ class Encoder(Converter):
   order, the places with a weight, then as many others as there is room for.
 
   Attributes:
-    form: None for text with hidden tokens, or the form of a benchmark's rows,
+    form: None for text with masked tokens, or the form of a benchmark's rows,
       which chooses the form `TASK:FORM` of each task:
       "classes": the class at the answering token of each example;
       "number": the bits of a float32, as int32, at its answering token;
@@ -480,7 +480,7 @@ class Encoder(Converter):
     if self.form is not None and self.form not in FORMS:
       raise UserError(
         f"EncoderFeatures.form is {self.form!r}; it must be one of "
-        f"{', '.join(map(repr, FORMS))}, or None for text with hidden tokens."
+        f"{', '.join(map(repr, FORMS))}, or None for text with masked tokens."
       )
     if self.separators not in (1, 2):
       raise UserError(

@@ -53,7 +53,7 @@ def open_source(
   """
   if converter.begin_id is not None:
     # A run imports the source that its converter needs.
-    from transformer_zoo.data.loader import begun_source
+    from transformer_zoo.data.loader import prefixed_source
 
     source = open_source(
       task,
@@ -66,7 +66,7 @@ def open_source(
       cache_bytes=cache_bytes,
       trimming_rule=trimming_rule,
     )
-    return begun_source.BegunSource(source, converter.begin_id)
+    return prefixed_source.PrefixedSource(source, converter.begin_id)
   features = converter.features
   for feature in features:
     length = lengths.get(feature)

@@ -24,7 +24,7 @@ class TextScorer:
   Attributes:
     example_sums: teacher-forced sums of each example of a batch.
     generate: decodes a batch; None for a model that writes nothing, whose
-      hidden tokens alone are scored.
+      masked tokens alone are scored.
     decoding: the options that `generate` follows.
   """
 

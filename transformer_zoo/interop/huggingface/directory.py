@@ -48,7 +48,7 @@ class Directory:
   Attributes:
     path: The path of the directory.
     config: The contents of config.json, completed by the files
-      (`Family.settle`).
+      (`Family.completed`).
     tensors: The tensors of the files by their names, without those that carry
       no parameters and those that are another one under a second name.
     family: The family of the model.
@@ -144,7 +144,7 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   _check_absent(folder, promised.keys() - tensors.keys(), aliases, config)
   tensors = _without_aliases(tensors, aliases)
   named = config.get("architectures")
-  config = family.settle(config, tensors.keys())
+  config = family.completed(config, tensors.keys())
   spare = family.left_out(config, tensors.keys())
   tensors = {n: tensor for n, tensor in tensors.items() if n not in spare}
   notes = []

@@ -93,7 +93,7 @@ class Family:
     del config
     return {}
 
-  def settle(
+  def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """Completes a config.json by the tensors of its files.
@@ -114,7 +114,7 @@ class Family:
     """The tensors that are not read, of heads that the class has not.
 
     Args:
-      config: The contents of a settled config.json.
+      config: The contents of a completed config.json.
       stored: The names of the tensors.
     """
     del config, stored
@@ -254,7 +254,7 @@ class LanguageModel(Family):
     """See `Family`."""
     return {HEAD: self.word_table} if self._says_tied(config) else {}
 
-  def settle(
+  def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`."""

@@ -50,7 +50,7 @@ def write_directory(
   Args:
     path: The folder, which exists.
     family: The family of the model.
-    config: The config.json as `Family.settle` completes it.
+    config: The config.json as `Family.completed` completes it.
     parameters: All parameters of the model by our names.
     dtype: The type of the numbers in the files, a key of `DTYPES`.
     max_shard_bytes: The largest size of a file, unless one tensor is larger.

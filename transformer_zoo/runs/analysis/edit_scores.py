@@ -28,7 +28,7 @@ from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.analysis import probing
-from transformer_zoo.runs.loading import opened
+from transformer_zoo.runs.loading import loaded_checkpoint
 
 # Parameters and facts -> the parameters with all of the facts written in.
 Editor = Callable[[Any, Sequence[Fact]], Any]
@@ -50,7 +50,7 @@ class Asked:
     width: The number of tokens of a row.
   """
 
-  found: opened.Opened
+  found: loaded_checkpoint.LoadedCheckpoint
   params: Any
   width: int = 32
 
@@ -262,7 +262,7 @@ class Edits:
           f"{self.held_out}"
         )
 
-  def scores(self, found: opened.Opened) -> dict[str, Any]:
+  def scores(self, found: loaded_checkpoint.LoadedCheckpoint) -> dict[str, Any]:
     """Edits a checkpoint and measures it.
 
     Args:

@@ -21,7 +21,7 @@ from transformer_zoo.editing import rome
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs.analysis import costs
-from transformer_zoo.runs.loading import opened
+from transformer_zoo.runs.loading import loaded_checkpoint
 from transformer_zoo.tensors.lazy_tensors import Tensor
 
 
@@ -42,7 +42,7 @@ def open_memory(
     UserError: There is no such checkpoint, vocabulary, or decoder, or no
       encoder for a text.
   """
-  found = opened.open_checkpoint(path, vocabulary_path)
+  found = loaded_checkpoint.open_checkpoint(path, vocabulary_path)
   has_encoder = found.model.offers.has_encoder
   if encoder_text is not None and not has_encoder:
     raise UserError(

@@ -22,8 +22,8 @@ from transformer_zoo.editing import programs
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.probes.questions import Question
 from transformer_zoo.runs.analysis import costs
-from transformer_zoo.runs.loading import opened
-from transformer_zoo.runs.loading.opened import Opened
+from transformer_zoo.runs.loading import loaded_checkpoint
+from transformer_zoo.runs.loading.loaded_checkpoint import LoadedCheckpoint
 
 _NARROWEST = 16
 # The features of a row, and how many tokens are scored.
@@ -65,7 +65,7 @@ def probe(
   Raises:
     UserError: There is no such checkpoint, or it cannot fill a gap.
   """
-  found = opened.open_checkpoint(path, vocabulary_path)
+  found = loaded_checkpoint.open_checkpoint(path, vocabulary_path)
   with costs.measured() as spent:
     answers, tokens = answer(found, questions, batch_size)
   return {
@@ -79,7 +79,7 @@ def probe(
 
 
 def answer(
-  found: Opened, questions: Sequence[Question], batch_size: int
+  found: LoadedCheckpoint, questions: Sequence[Question], batch_size: int
 ) -> tuple[np.ndarray, int]:
   """Scores both fillings of every question.
 
@@ -227,7 +227,7 @@ def batch_of(
   return batch
 
 
-def layout(found: Opened) -> Callable[[str, str, str], Row]:
+def layout(found: LoadedCheckpoint) -> Callable[[str, str, str], Row]:
   """Returns the function that lays out sides and filling for a model.
 
   Args:
@@ -316,7 +316,7 @@ def _masked(vocabulary, before, after, filling) -> Row:
   return row, len(ids)
 
 
-def _sums(found: Opened) -> Callable:
+def _sums(found: LoadedCheckpoint) -> Callable:
   if found.model.offers.has_decoder:
     from transformer_zoo.objectives import sequence_to_sequence as objective
   else:

@@ -123,7 +123,7 @@ def make_encoder_scorer(
   converter: converters.Encoder,
   scorer: "Callable[..., Scorer] | None" = None,
 ) -> "Scorer":
-  """Makes the scorer of a form, or of hidden tokens.
+  """Makes the scorer of a form, or of masked tokens.
 
   Args:
     model: An encoder.

@@ -69,7 +69,7 @@ def find(
     if cell.difference is None or cell.published_difference is None:
       continue
     deviation = ranking.published_deviation(study, column)
-    in_print = ranking.told_apart(cell.published_difference, deviation)
+    in_print = ranking.is_clear(cell.published_difference, deviation)
     if in_print or difference.concluded:
       one = Finding(
         row,

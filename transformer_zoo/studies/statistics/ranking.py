@@ -226,7 +226,7 @@ def rank(
   mine_RR, theirs_RR = _order(ours_R), _order(published_R)
   pairs = np.triu_indices(len(ours_R), 1)
   products = (mine_RR * theirs_RR)[pairs]
-  clear = told_apart((published_R[:, None] - published_R)[pairs], deviation)
+  clear = is_clear((published_R[:, None] - published_R)[pairs], deviation)
   tau = low = high = p_value = smallest = taus_B = None
   if mine_RR.any() and theirs_RR.any():
     tau = float(_taus(ours_R, published_R))
@@ -250,7 +250,7 @@ def rank(
   )
 
 
-def told_apart(
+def is_clear(
   differences: np.ndarray | float, deviation: float
 ) -> np.ndarray | bool:
   """Returns whether published scores differ by more than two deviations.

@@ -62,7 +62,7 @@ def _attributes(norms: str) -> attributes.Attributes:
     Attribute("max_position_embeddings", 1024, "MAX_POSITIONS"),
     Attribute("classifier_dropout", 0.0, _rate_of_head),
     Attribute("num_labels", 3, read=attributes.num_labels),
-    # Added by `settle`: a bias of logits that is not 0.
+    # Added by `completed`: a bias of logits that is not 0.
     Attribute(BIAS, False, _logits_bias, _has_logits_bias),
     attributes.padding("PAD_ID", _PADDING),
     allowed={
@@ -112,7 +112,7 @@ class Bart(Family):
     del config
     return {**dict.fromkeys(_COPIES, _SHARED), BIAS: None}
 
-  def settle(
+  def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`; the class is that of the head that is stored."""

@@ -330,7 +330,7 @@ class Bert(Family):
       found[f"{self.prefix}{_TYPE_TABLE}"] = None
     return found
 
-  def settle(
+  def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`; the class is that of the heads that are stored."""

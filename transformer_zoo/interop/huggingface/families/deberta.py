@@ -311,7 +311,7 @@ class Deberta(bert.Bert):
       if name in unread or not name.startswith(self.prefix)
     ]
 
-  def settle(
+  def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`."""
@@ -320,7 +320,7 @@ class Deberta(bert.Bert):
       if f"{head['dense']}.weight" in stored:
         found["legacy"] = legacy
     variant = self._spelling(found.get("legacy", True))
-    found = super(Deberta, variant).settle(found, stored)
+    found = super(Deberta, variant).completed(found, stored)
     if found.get("legacy") is False:
       found["tie_word_embeddings"] = True
     return found

@@ -111,7 +111,7 @@ _ATTRIBUTES = COMMON.changed(
   Attribute(
     _SHARES, True, of=lambda parts: parts.model.target_embedder is None
   ),
-  # Added by `settle`; its class has no such attribute.
+  # Added by `completed`; its class has no such attribute.
   Attribute(BIAS, True, "TiedLogits.use_bias", "softmax.use_bias"),
   attributes.padding("EncoderDecoder.pad_id", 58100),
   attributes.STARTS_WITH_PADDING,
@@ -137,7 +137,7 @@ class _Marian(Family):
       return {"lm_head.weight": _TARGETS}
     return {"lm_head.weight": _SHARED, _INPUTS: _SHARED, _TARGETS: _SHARED}
 
-  def settle(
+  def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`; without a bias of the logits, they have none."""

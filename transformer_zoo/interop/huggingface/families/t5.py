@@ -173,7 +173,7 @@ class T5(Family):
       HEAD: _TABLE,
     }
 
-  def settle(
+  def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`; a tie has also meant a scaled output."""

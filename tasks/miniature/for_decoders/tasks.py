@@ -11,7 +11,7 @@ import seqio
 from tasks.formats import directions
 from tasks.miniature import source
 from tasks.miniature.examples import reading
-from tasks.miniature.for_writers import examples as written
+from tasks.miniature.for_decoders import examples as written
 from transformer_zoo.evaluation.answers import post_processors
 from transformer_zoo.evaluation.metrics import classification
 from transformer_zoo.evaluation.metrics import perplexity

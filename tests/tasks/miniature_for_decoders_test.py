@@ -9,7 +9,7 @@ import seqio
 import tasks  # noqa: F401 (registers them)
 from tasks.miniature.examples import reading
 from tasks.miniature.examples import splits
-from tasks.miniature.for_writers import examples as written
+from tasks.miniature.for_decoders import examples as written
 from tasks.miniature.world import world
 from transformer_zoo.evaluation.answers import post_processors
 

@@ -14,7 +14,7 @@ _TEXTS = ("inputs", "targets")
 
 
 @dataclasses.dataclass(frozen=True)
-class BegunSource:
+class PrefixedSource:
   """A source whose sequences have one id more, the first one.
 
   Attributes:

@@ -17,7 +17,7 @@ from transformer_zoo.runs import inputs
 
 
 @dataclasses.dataclass(frozen=True)
-class Opened:
+class LoadedCheckpoint:
   """A checkpoint in memory.
 
   Attributes:
@@ -38,7 +38,9 @@ class Opened:
   start_id: int | None
 
 
-def open_checkpoint(path: str, vocabulary_path: str | None = None) -> Opened:
+def open_checkpoint(
+  path: str, vocabulary_path: str | None = None
+) -> LoadedCheckpoint:
   """Opens a checkpoint.
 
   Args:
@@ -65,7 +67,7 @@ def open_checkpoint(path: str, vocabulary_path: str | None = None) -> Opened:
     name: np.asarray(tensor.read(), np.float32)
     for name, tensor in found.parameters.items()
   }
-  return Opened(
+  return LoadedCheckpoint(
     path,
     found.step,
     interventions.looped(found.model),
