@@ -42,7 +42,7 @@ def test_biases_that_bitfit_adds_cannot_be_merged():
 
 def trained(source, record, modules=()):
   return exchange.Trained(
-    "'runs/x'", source.model, source.parameters, record.adds, modules, None
+    "'runs/x'", source.model, source.parameters, record.adds, modules, (), None
   )
 
 

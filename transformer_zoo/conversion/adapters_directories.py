@@ -148,16 +148,14 @@ def write(
     The tensors of the directory.
 
   Raises:
-    UserError: The library has no such adapters, or the model has heads.
+    UserError: The library has no such adapters, or more was trained.
   """
   del family
-  heads = re.compile(method_lib.TASK_HEADS)
-  if found := sorted(
-    {n.split("/")[1] for n in trained.tensors if heads.fullmatch(n)}
-  ):
+  heads = {n for n in trained.tensors if re.match(method_lib.TASK_HEADS, n)}
+  if others := sorted(heads.union(trained.own)):
     raise UserError(
-      "a directory of `adapters` is written without heads, and this model has "
-      f"heads/{', heads/'.join(found)}"
+      "a directory of `adapters` holds nothing but adapters, and this run has "
+      f"also heads, or has trained more: {', '.join(others[:3])}"
     )
   said, tensors = exchange.write(trained)
   trained.check_written(ADAPTERS)

@@ -4,7 +4,7 @@ A directory of `peft` or of `adapters` has an adapter_config.json, which tells
 one from the other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 import functools
 import os
@@ -109,15 +109,18 @@ def write_directory(
       f"{source.name!r} holds base and method in one; a directory of `{to}` "
       "needs a base to name: train from INITIAL_CHECKPOINT_PATH"
     )
-  family, described, path = _class_of(
-    before.path, substitution.original(source.model)
-  )
+  base = substitution.original(source.model)
+  leaves = converted_run.open_run(source.name).leaves
+  stored = orbax_checkpoints.parameters(leaves).keys()
+  own = stored & model_parameters.shapes_of(base).keys()
+  family, described, path = _class_of(before.path, base, own)
   trained = Trained(
     repr(source.name),
     source.model,
     source.parameters,
     method.adds,
     _modules(family, described),
+    own,
     functools.partial(run_contents.converter_field, pathlib.Path(source.name)),
   )
   return _LIBRARIES[to].write(
@@ -163,10 +166,24 @@ def _modules(family: Family, described: Mapping[str, Any]) -> list[Module]:
   ]
 
 
-def _class_of(path: str, model) -> tuple[Family, Mapping[str, Any], str]:
-  """The class of `transformers` of a base, its config.json and its path."""
+def _class_of(
+  path: str, model: nn.Module, own: Collection[str]
+) -> tuple[Family, Mapping[str, Any], str]:
+  """The class of `transformers` of a model, its config.json and its base.
+
+  It has the heads of the model, which the class of the base may lack.
+
+  Args:
+    path: The path of the base.
+    model: The model without its method.
+    own: See `Trained`.
+  """
   if directory.is_directory(path):
     found = directory.open_directory(path)
+    links = found.family.links(found.config)
+    if not {name for link in links for name in link.ours}.issuperset(own):
+      described = {**found.config, **found.family.config(model)}
+      return found.family, described, path
     return found.family, found.config, path
   family, described = exported_directory.class_of(model)
   return family, described, str(reading.run_of(pathlib.Path(path)))

@@ -167,23 +167,26 @@ def write(
     exchange: The exchange of the method.
     trained: The model with its parameters.
     family: The family of the base.
-    config: The config.json of the base.
+    config: The config.json of the base, with the heads of the model.
     base_path: The name that a reader loads the base by.
 
   Returns:
     The tensors of the directory.
 
   Raises:
-    UserError: The model has the method in a form that `peft` has not.
+    UserError: The model has the method in a form that `peft` has not, or more
+      was trained than it can save beside the method.
   """
   said, tensors = exchange.write(trained)
   trained.check_written(PEFT)
+  saved = _saved_modules(trained, family, config, said.get("target_modules"))
   heads = {
     link.theirs: link.layout.join([trained[name] for name in link.ours])
-    for link in _links_of_heads(family, config)
+    for link in family.links(config)
+    if _module_of(family, link.theirs) in saved
   }
-  if heads:
-    said["modules_to_save"] = sorted({n.partition(".")[0] for n in heads})
+  if saved:
+    said["modules_to_save"] = sorted(saved)
   said |= {
     BASE: base_path,
     "inference_mode": True,
@@ -203,6 +206,41 @@ def write(
   writing.write_json(folder / CONFIG, {"peft_type": exchange.kind, **said})
   safetensors.write(folder / _WEIGHTS, written)
   return list(written.values())
+
+
+def _saved_modules(
+  trained: Trained,
+  family: Family,
+  config: Mapping[str, Any],
+  targets: Sequence[str] | None,
+) -> set[str]:
+  """The modules of theirs that are saved whole, beside those of the method.
+
+  Raises:
+    UserError: One of them is changed by the method, or has no name of theirs.
+  """
+  heads = _links_of_heads(family, config)
+  links = [
+    link
+    for link in family.links(config)
+    if link in heads or not trained.own.isdisjoint(link.ours)
+  ]
+  found = {_module_of(family, link.theirs) for link in links}
+  named = {name for link in links for name in link.ours}
+  if left := sorted(found & {*(targets or ())}) or sorted(trained.own - named):
+    raise UserError(
+      f"{trained.name} has trained {', '.join(left[:3])} beside its method, "
+      "which a directory of `peft` cannot hold; train the method and heads "
+      "alone to exchange it"
+    )
+  return found
+
+
+def _module_of(family: Family, name: str) -> str:
+  """The module of a tensor that `peft` saves whole; a head is one."""
+  if name.startswith(tuple(family.head_names)):
+    return name.partition(".")[0]
+  return name.rpartition(".")[0]
 
 
 def _task_type(model: nn.Module) -> str:

@@ -7,7 +7,7 @@ named after the modules of a class of `transformers`; where several projections
 of ours are one matrix of theirs (GPT-2's c_attn), a module has several places.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 import re
 from typing import Any, NamedTuple
@@ -161,6 +161,8 @@ class Trained:
     tensors: Its parameters by name, layers unstacked.
     added: A regular expression that matches those of the method.
     modules: The modules of the class of its base.
+    own: The names of the parameters that its base has not, or has with other
+      values, but for the method: heads, a pooler, norms that were trained.
     converter_field: The function from the name of a field of the run's
       converter to its value, None if the converter has no such field.
   """
@@ -172,10 +174,11 @@ class Trained:
     tensors: Mapping[str, Tensor],
     added: str,
     modules: Sequence[Module],
+    own: Collection[str],
     converter_field: Callable[[str], Any],
   ):
     self.name, self.model, self.tensors = name, model, tensors
-    self.added, self.modules = added, modules
+    self.added, self.modules, self.own = added, modules, own
     self.converter_field = converter_field
     self._read = {}
 

@@ -16,10 +16,16 @@ import transformers
 
 from tests.oracles.pytorch import encoders_test
 from tests.oracles.pytorch import huggingface_directories_test as directories
+from transformer_zoo import config as zoo_config
+from transformer_zoo.checkpoints import bases
 from transformer_zoo.checkpoints import converted_run
+from transformer_zoo.checkpoints import model_parameters
 from transformer_zoo.cli import main as cli
 from transformer_zoo.conversion import convert
 from transformer_zoo.data.features import prompts
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 peft = pytest.importorskip("peft")
 
@@ -175,6 +181,97 @@ def test_a_directory_of_theirs_is_read_and_written(
     if f.is_file()
   )
   assert bytes_of_run < 400_000
+
+
+# Heads of ours -> the end of the name of a class of `transformers`.
+HEADS = {
+  "classes": "ForSequenceClassification",
+  "tags": "ForTokenClassification",
+  "spans": "ForQuestionAnswering",
+}
+DISTILLED = {"vocab_size": 64, "dim": 24, "n_layers": 2, "n_heads": 4}
+
+
+@pytest.mark.parametrize(
+  ("base", "head", "method"),
+  [
+    ("BertForMaskedLM", "classes", "lora"),
+    ("BertModel", "classes", "lora"),
+    ("BertForMaskedLM", "tags", "ia3"),
+    ("BertForMaskedLM", "spans", "dora"),
+    ("RobertaForMaskedLM", "classes", "lora"),
+    ("ElectraForMaskedLM", "classes", "lora"),
+    ("DebertaV2ForMaskedLM", "classes", "lora"),
+    ("AlbertForMaskedLM", "classes", "lora"),
+    ("DistilBertForMaskedLM", "classes", "lora"),
+  ],
+)
+def test_a_head_that_the_base_lacks(base, head, method, tmp_path, report):
+  """As fine-tuning over a published directory makes it."""
+  family = base.partition("For")[0].removesuffix("Model")
+  torch.manual_seed(0)
+  config = getattr(transformers, f"{family}Config")(
+    **(DISTILLED if family == "DistilBert" else SMALL)
+  )
+  theirs = getattr(transformers, base)(config)
+  theirs.save_pretrained(tmp_path / "base")
+  found = directory.open_directory(tmp_path / "base")
+  architecture = found.family.architecture(found.config)
+  gin_files = [
+    *architecture.gin_files,
+    f"heads/{head}.gin",
+    f"peft/{method}.gin",
+  ]
+  bindings = [
+    binding
+    for binding in architecture.as_overrides()
+    if not binding.startswith("Heads.parts")
+  ]
+  if head != "spans":
+    bindings.append("NUM_CLASSES=3")
+  model = zoo_config.build("MODEL", gin_files, bindings, allow_unused=True)
+  stored = found.parameters()
+  shapes = model_parameters.shapes_of(model)
+  random = np.random.RandomState(0)
+  own = {
+    name: Tensor.of(random.normal(0, 0.3, shape).astype(np.float32))
+    for name, shape in shapes.items()
+    if name not in stored
+  }
+  (tmp_path / "run").mkdir()
+  converted_run.write_run(
+    tmp_path / "run",
+    gin_files,
+    bindings,
+    {f"{orbax_checkpoints.PARAMETERS}{n}": t for n, t in own.items()},
+    beside=tmp_path / "base",
+  )
+  bases.Base(
+    str(tmp_path / "base"),
+    bases.identity(tmp_path / "base"),
+    {name: name for name in stored if name in shapes},
+  ).write(tmp_path / "run")
+  convert.convert(tmp_path / "run", tmp_path / "ours", to="peft")
+  labels = {} if head == "spans" else {"num_labels": 3}
+  theirs = getattr(transformers, family + HEADS[head]).from_pretrained(
+    tmp_path / "base", **labels
+  )
+  theirs = peft.PeftModel.from_pretrained(theirs, tmp_path / "ours").eval()
+  with torch.no_grad():
+    expected = theirs(torch.tensor(IDS), attention_mask=torch.ones(2, 7).long())
+  if head == "spans":
+    ends = expected.start_logits, expected.end_logits
+    expected = np.stack([end.numpy() for end in ends], axis=-1)
+  else:
+    expected = expected.logits.numpy()
+  params = {n: t.read() for n, t in {**stored, **own}.items() if n in shapes}
+  params = traverse_util.unflatten_dict(params, sep="/")
+  batch = {"encoder_input_tokens": IDS}
+  found = model.apply({"params": params}, batch, method="all_logits")[head]
+  found = np.asarray(found)[:, 0] if head == "classes" else np.asarray(found)
+  difference = np.abs(found - expected).max() / np.abs(expected).max()
+  report("written", difference)
+  assert difference < TOLERANCE
 
 
 def test_the_class_of_a_text_with_a_prompt(tmp_path, capsys, report):
