@@ -60,7 +60,7 @@ def test_what_is_trained_is_taken_out_and_put_back():
   after = flat(ALL.replace(params, doubled))
   assert after.keys() == flat(params).keys()
   assert {float(x.max()) for x in after.values()} == {1.0, 2.0}
-  assert ALL.of(params).keys() == params.keys()
+  assert ALL.select(params).keys() == params.keys()
 
 
 def test_layers_are_chosen_inside_of_a_stack():
