@@ -24,6 +24,7 @@ except ImportError:
 
 from transformer_zoo.architectures.encoder_decoder import Decoder
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
+from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.forecast import hardware
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.attention import AutomaticAttention
@@ -75,14 +76,11 @@ def t5_1_1(
       num_heads=num_heads, head_dim=head_dim, kernel=KERNELS[kernel]()
     )
 
-  def stack(layer, name, bidirectional):
-    return Stack(
-      layer=layer,
-      num_layers=num_layers,
+  def transformer(layer, name, bidirectional):
+    return Transformer(
+      Stack(layer, num_layers, scan=scan, remat=remat),
       position_bias=RelativePositionBias(num_heads, bidirectional),
       norm_name=name,
-      scan=scan,
-      remat=remat,
     )
 
   encoder = EncoderLayer(attention=attention(), mlp=GatedMlp(d_ff))
@@ -93,8 +91,10 @@ def t5_1_1(
   )
   return EncoderDecoder(
     token_embedder=Embed(vocab_size, d_model, dtype),
-    encoder=stack(encoder, "encoder_norm", True),
-    decoder=Decoder(stack(decoder, "decoder_norm", False), LinearLogits()),
+    encoder=transformer(encoder, "encoder_norm", True),
+    decoder=Decoder(
+      transformer(decoder, "decoder_norm", False), LinearLogits()
+    ),
   )
 
 

@@ -106,3 +106,29 @@ else:
 assert "jax" not in sys.modules
 """
   subprocess.run([sys.executable, "-c", script, override, told], check=True)
+
+
+@pytest.mark.parametrize(
+  ("name", "now"),
+  [
+    ("Stack.norm", "Transformer.norm"),
+    ("encoder/Stack.windows", "encoder/Windows.sizes"),
+    ("Decoder.stack", "Decoder.transformer"),
+  ],
+)
+def test_a_parameter_that_is_another_parts_now(name, now):
+  part, _, parameter = name.rpartition("/")[2].partition(".")
+  with pytest.raises(UserError) as caught:
+    config.load([], [f"{name}=None"], root="MODEL")
+  assert str(caught.value) == (
+    f"--gin.{name}: {part} has no parameter {parameter!r}; it is {now} now"
+  )
+
+
+def test_a_stack_is_no_encoder():
+  with pytest.raises(UserError, match="EncoderOnly.encoder must be a Transf"):
+    config.load(
+      ["architectures/bert.gin", "sizes/bert_tiny.gin"],
+      ["EncoderOnly.encoder=@encoder/Stack()"],
+      root="MODEL",
+    )

@@ -18,6 +18,7 @@ from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.modules.first_layer import StackWithFirstLayer
 from transformer_zoo.modules.stack import Stack
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
@@ -100,7 +101,7 @@ def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
   that of the whole, even of scanned layers, which are traced twice.
   """
   if isinstance(module, Stack):
-    number = layers + (module.first_layer is not None)
+    number = layers + isinstance(module, StackWithFirstLayer)
     groups = module.num_groups and min(module.num_groups, layers)
     return module.clone(num_layers=number, num_groups=groups, scan=False)
   changes = {name: shallow(value, layers) for name, value in _parts(module)}
@@ -110,7 +111,7 @@ def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
 def scanned(module: nn.Module) -> nn.Module:
   """Returns a module whose stacks are scanned, but where a layer differs."""
   if isinstance(module, Stack):
-    return module.clone(scan=module.first_layer is None)
+    return module.clone(scan=not isinstance(module, StackWithFirstLayer))
   changes = {name: scanned(value) for name, value in _parts(module)}
   return module.clone(**changes) if changes else module
 
@@ -156,7 +157,9 @@ def _repeated(module: nn.Module, path: tuple[str, ...] = ()):
     return
   for name, value in _parts(module):
     # Names in modules whose parts stand for themselves in the tree.
-    own = () if name in ("discriminator", "stack") else (name,)
+    own = (
+      () if name in ("discriminator", "layer_stack", "transformer") else (name,)
+    )
     yield from _repeated(value, (*path, *own))
 
 

@@ -50,29 +50,29 @@ def work_of(
     **settings: `dropout`, `steps` and `warmup`; `num_beams` and `repeats`.
   """
   if shape.task:
-    layer = model.encoder.layer
+    layer = model.encoder.layer_stack.layer
     return {
       "task": task,
       "vocab_size": model.token_embedder.num_embeddings,
       "d_model": model.token_embedder.features,
       "d_ff": layer.mlp.d_ff,
       "num_heads": layer.attention.num_heads,
-      "num_layers": model.encoder.num_layers,
+      "num_layers": model.encoder.layer_stack.num_layers,
       "batch_size": shape.batch_size,
       "inputs": shape.inputs,
       **settings,
     }
-  attention = model.decoder.stack.layer.self_attention
+  attention = model.decoder.transformer.layer_stack.layer.self_attention
   return {
     "task": task,
     "is_bart": shape.architecture.endswith("bart.gin"),
     "vocab_size": model.token_embedder.num_embeddings,
     "d_model": model.token_embedder.features,
-    "d_ff": model.decoder.stack.layer.mlp.d_ff,
+    "d_ff": model.decoder.transformer.layer_stack.layer.mlp.d_ff,
     "num_heads": attention.num_heads,
     "head_dim": attention.head_dim,
-    "num_encoder_layers": model.encoder.num_layers,
-    "num_decoder_layers": model.decoder.stack.num_layers,
+    "num_encoder_layers": model.encoder.layer_stack.num_layers,
+    "num_decoder_layers": model.decoder.transformer.layer_stack.num_layers,
     "batch_size": shape.batch_size,
     "inputs": shape.inputs,
     "targets": shape.targets,

@@ -245,7 +245,7 @@ def test_sharing_that_a_stack_cannot_have():
   )
   model, _ = build("albert")
   with pytest.raises(UserError) as caught:
-    model.encoder.clone(shared=("self_attention",))
+    model.encoder.layer_stack.clone(shared=("self_attention",))
   assert str(caught.value) == (
     "Stack.shared has 'self_attention', but EncoderLayer has no such part; "
     "name fields of it, like 'attention' and 'mlp'"

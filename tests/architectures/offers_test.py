@@ -35,7 +35,9 @@ def test_an_architecture_says_how_it_reads_and_writes(name):
   laid_out = converter.shapes({"inputs": 4, "targets": 4}, 1, False)
   assert set(offers.reads) <= laid_out.keys()
   shared = name == "shared"  # The decoder's layers encode too.
-  assert tuple(offers.stacks) == (("decoder",) if shared else offers.sides)
+  assert tuple(offers.transformers) == (
+    ("decoder",) if shared else offers.sides
+  )
 
 
 def test_a_text_encoder_says_in_which_direction_it_reads():

@@ -147,7 +147,7 @@ FEED_FORWARD = [
 @pytest.mark.parametrize("part", FEED_FORWARD)
 def test_feed_forward_networks_have_as_many_parameters(architecture, part):
   def size(*variant):
-    mlp = tiny_models.build(*variant)[0].encoder.layer.mlp
+    mlp = tiny_models.build(*variant)[0].encoder.layer_stack.layer.mlp
     return mlp.d_ff * (3 if hasattr(mlp, "wi_1") else 2)
 
   assert size(architecture, part) == size(architecture)
@@ -196,7 +196,9 @@ def test_a_kind_of_relative_vectors_takes_the_place_of_the_other(part):
 
 def test_vectors_of_music_transformer_begin_with_length_one():
   music, _ = tiny_models.build("lm", "positions/music_transformer.gin")
-  vectors = music.decoder.stack.layer.self_attention.relative_vectors
+  vectors = (
+    music.decoder.transformer.layer_stack.layer.self_attention.relative_vectors
+  )
   drawn = vectors.embedding_init(jax.random.key(0), (2, 1025, 8), "float32")
   np.testing.assert_allclose(np.std(drawn), 8**-0.5, rtol=0.02)
 

@@ -86,7 +86,7 @@ def test_prefix_tokens_see_each_other_and_targets_what_is_before_them(part):
 
 def test_banded_layers_see_no_further_than_their_band():
   model, _ = tiny_models.build(
-    "gpt_3", bindings=("Stack.windows=(3,)",), **ONE_LAYER
+    "gpt_3", bindings=("Windows.sizes=(3,)",), **ONE_LAYER
   )
   np.testing.assert_array_equal(
     influence(model, one_row()), CAUSAL & ~np.tri(LENGTH, k=-3, dtype=bool)

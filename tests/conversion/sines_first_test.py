@@ -67,7 +67,7 @@ def test_the_model_computes_the_same(files, sizes):
     (
       ["transformer_2017"],
       (
-        "encoder/Stack.position_embedder=@encoder/SinusoidalPositions()",
+        "encoder/Transformer.position_embedder=@encoder/SinusoidalPositions()",
         "encoder/SinusoidalPositions.interleaved=False",
       ),
     ),

@@ -29,7 +29,7 @@ SAMPLES = DecodingOptions(temperature=1.0, num_return=2)
 BARE = DecodingOptions(start_before_prompt=False)
 SCANNED = {"SCAN_LAYERS": True, "NUM_DECODER_LAYERS": 2}
 # The second layer of each pair sees three tokens back.
-BANDED = {"Stack.windows": (None, 3), "NUM_DECODER_LAYERS": 2}
+BANDED = {"Windows.sizes": (None, 3), "NUM_DECODER_LAYERS": 2}
 
 
 @functools.cache

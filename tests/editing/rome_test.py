@@ -332,9 +332,10 @@ def test_refusals(call, sentence):
 
 def test_a_model_without_the_projection_is_refused():
   model, _ = tiny_models.build("gpt_2")
-  stack = model.decoder.stack
-  layer = stack.layer.clone(mlp=nn.Dense(24))
-  decoder = model.decoder.clone(stack=stack.clone(layer=layer))
+  stack = model.decoder.transformer.layer_stack
+  stack = stack.clone(layer=stack.layer.clone(mlp=nn.Dense(24)))
+  transformer = model.decoder.transformer.clone(layer_stack=stack)
+  decoder = model.decoder.clone(transformer=transformer)
   with pytest.raises(
     UserError, match="^layer 0 has no projection mlp/wo, which ROME edits; "
   ):

@@ -151,7 +151,7 @@ WITH_CLASS = {
     (
       "Embed.multiply_by_sqrt_depth=True",
       "RMSNorm.epsilon=1e-6",
-      "Stack.windows=(5, None)",
+      "Windows.sizes=(5, None)",
     ),
   ),
   # A norm after each sublayer, the residual stream left as it is.

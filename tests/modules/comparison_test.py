@@ -37,8 +37,8 @@ def test_what_training_alone_reads_does_not_count():
     (
       ("feed_forward/swiglu.gin",),
       {
-        f"{stack}.layer.mlp.activation": "'gelu' instead of 'silu'"
-        for stack in ("encoder", "decoder.stack")
+        f"{side}.layer_stack.layer.mlp.activation": "'gelu' instead of 'silu'"
+        for side in ("encoder", "decoder.transformer")
       },
     ),
     (
@@ -48,8 +48,8 @@ def test_what_training_alone_reads_does_not_count():
     (
       ("connections/post_norm.gin",),
       {
-        "decoder.stack.layer.connect": "pre_norm instead of post_norm",
-        "decoder.stack.norm": "RMSNorm instead of None",
+        "encoder.layer_stack.layer.connect": "pre_norm instead of post_norm",
+        "decoder.transformer.norm": "RMSNorm instead of None",
       },
     ),
   ],
@@ -61,12 +61,12 @@ def test_equal_shapes_and_other_mathematics(parts, expected):
 
 def test_sizes_count():
   different = found("gpt_2", "gpt_2", NUM_HEADS=8, HEAD_DIM=4)
-  assert different["decoder.stack.layer.self_attention.num_heads"] == (
-    "4 instead of 8"
-  )
-  assert different["decoder.stack.layer.self_attention.head_dim"] == (
-    "8 instead of 4"
-  )
+  assert different[
+    "decoder.transformer.layer_stack.layer.self_attention.num_heads"
+  ] == ("4 instead of 8")
+  assert different[
+    "decoder.transformer.layer_stack.layer.self_attention.head_dim"
+  ] == ("8 instead of 4")
 
 
 def test_as_many_key_heads_as_heads_is_the_default():

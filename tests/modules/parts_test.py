@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 
+from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import GatedMlp
@@ -25,7 +26,7 @@ BUILDERS = {
   "DecoderLayer": lambda: DecoderLayer(
     self_attention=None, encoder_decoder_attention=None, mlp=None
   ),
-  "Stack": lambda: Stack(layer=None, num_layers=1),
+  "Transformer": lambda: Transformer(Stack(layer=None, num_layers=1)),
 }
 
 

@@ -11,10 +11,13 @@ import pytest
 from tests import tiny_models
 from transformer_zoo import axes
 from transformer_zoo import config
+from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.decoding import generate
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import collectives
 from transformer_zoo.modules import pipeline
+from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.by_layer import Windows
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.positions import whole_bias
 from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
@@ -35,7 +38,7 @@ SIZES = {
 SETTINGS = {
   "t5_1_1": {"NUM_ENCODER_LAYERS": 4},
   # A window belongs to its layer, whichever stage that lies on.
-  "gpt_2": {"bindings": ("Stack.windows=(None, 2)",)},
+  "gpt_2": {"bindings": ("Windows.sizes=(None, 2)",)},
 }
 ROWS = 8
 
@@ -79,8 +82,17 @@ class Reading(nn.Module):
 
   @nn.compact
   def __call__(
-    self, x, memory_BLD, *, mask_B1LM, bias_1HLM, positions, deterministic
+    self,
+    x,
+    memory_BLD,
+    *,
+    mask_B1LM,
+    bias_1HLM,
+    positions,
+    window,
+    deterministic,
   ):
+    mask_B1LM, _ = masks.within(window, mask_B1LM, positions)
     kernel = self.param("kernel", nn.initializers.ones, 2 * x.shape[-1:])
     seen_B1LM = jnp.where(mask_B1LM, whole_bias(bias_1HLM), 0)
     context_BLD = jnp.einsum("blm,bmd->bld", seen_B1LM[:, 0], x)
@@ -93,27 +105,24 @@ def of_reading(partitioning, count, remat):
 
   The gradients by parameters, embeddings and memory, and the output.
   """
-  stack = Stack(
-    layer=Reading(),
-    num_layers=4,
+  transformer = Transformer(
+    Stack(Reading(), num_layers=4, scan=True, remat=remat),
     position_bias=RelativePositionBias(1, bidirectional=True),
-    windows=(None, 2),
+    by_layer=(Windows((None, 2)),),
     norm=None,
-    scan=True,
-    remat=remat,
   )
   random = np.random.RandomState(0)
   normal = lambda *shape: random.randn(*shape).astype(np.float32)  # noqa: E731
   x_BLD, memory_BLD, cotangent = (normal(ROWS, 5, 6) for _ in range(3))
   mask_B1LM = random.rand(ROWS, 1, 5, 5) < 0.7
   shapes = jax.eval_shape(
-    functools.partial(stack.init, mask_B1LM=mask_B1LM),
+    functools.partial(transformer.init, mask_B1LM=mask_B1LM),
     *(jax.random.key(0), x_BLD, memory_BLD),
   )
   params = jax.tree.map(lambda leaf: normal(*leaf.shape), nn.unbox(shapes))
 
   def total(*given):
-    y = stack.apply(*given, mask_B1LM=mask_B1LM)
+    y = transformer.apply(*given, mask_B1LM=mask_B1LM)
     return jnp.sum(y * cotangent), y
 
   mesh = partitioning.mesh(jax.devices()[:count])
@@ -188,7 +197,7 @@ class AddDropout(nn.Module):
   """Adds 0 or 2 to every feature, 1 where nothing is dropped."""
 
   @nn.compact
-  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
+  def __call__(self, x, *, deterministic):
     one = self.param("one", nn.initializers.ones, (1, 1, x.shape[-1]))
     ones = jnp.broadcast_to(one, x.shape)
     return x + Dropout(rate=0.5)(ones, deterministic=deterministic)
@@ -196,7 +205,7 @@ class AddDropout(nn.Module):
 
 def test_layers_and_microbatches_on_stages_draw_dropout_apart():
   features = 64
-  layers = Stack(layer=AddDropout(), num_layers=4, norm=None, scan=True)
+  layers = Stack(layer=AddDropout(), num_layers=4, scan=True)
   x_BLD = np.zeros((ROWS, 3, features), np.float32)
   params = {"layers": {"one": np.ones((4, 1, 1, features), np.float32)}}
   partitioning = Partitioning(num_stages=2)
@@ -209,7 +218,7 @@ def test_layers_and_microbatches_on_stages_draw_dropout_apart():
       x_BLD,
       deterministic=deterministic,
       rngs={"dropout": key},
-    )
+    )[0]
 
   with partitioning.activate(mesh):
     assert pipeline.num_microbatches(ROWS) == ROWS
@@ -277,7 +286,7 @@ def test_the_shipped_file_names_the_stages():
       files, [f"NUM_STAGES={stages}"], root="MODEL", allow_unused=True
     )
     assert config.call("Partitioning") == Partitioning(num_stages=stages)
-    assert config.value("MODEL").decoder.stack.scan
+    assert config.value("MODEL").decoder.transformer.layer_stack.scan
 
 
 def test_refusals():

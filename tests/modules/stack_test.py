@@ -1,4 +1,4 @@
-"""Stacks: settings, and what stands around the layers."""
+"""Stacks: layers one after another, draws, rematerialization, settings."""
 
 import functools
 
@@ -10,14 +10,14 @@ import pytest
 
 from tests import programs
 from transformer_zoo import tracing
-from transformer_zoo.modules.attention import masks
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import Mlp
+from transformer_zoo.modules.first_layer import with_first_layer
 from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.linear import Linear
-from transformer_zoo.modules.normalization import LayerNorm
-from transformer_zoo.modules.positions.absolute import SinusoidalPositions
+from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.stack import REMAT_POLICIES
 from transformer_zoo.modules.stack import Stack
 
@@ -25,11 +25,11 @@ X = np.random.RandomState(0).standard_normal((2, 3, 4)).astype(np.float32)
 
 
 class LinearLayer(nn.Module):
-  """The least layer: a matrix; its keywords are a stack's."""
+  """The least layer: a matrix."""
 
   linear: nn.Module
 
-  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
+  def __call__(self, x, *, deterministic):
     return self.linear(x, x.shape[-1])
 
 
@@ -42,9 +42,9 @@ def stack(**settings):
 
 
 @pytest.mark.parametrize("scan", [False, True])
-def test_applies_the_layers_in_order_without_a_norm(scan):
-  module = stack(scan=scan, norm=None)
-  y, variables = programs.run(
+def test_applies_the_layers_in_order(scan):
+  module = stack(scan=scan)
+  (y, _), variables = programs.run(
     Stack.init_with_output, module, jax.random.key(0), X
   )
   params = nn.unbox(variables["params"])
@@ -61,39 +61,18 @@ def test_applies_the_layers_in_order_without_a_norm(scan):
   assert np.ptp(np.stack(kernels), axis=0).min() > 0
 
 
-def test_final_norm_has_the_name_that_is_given():
-  module = stack(norm_name="encoder_norm")
-  params = jax.eval_shape(module.init, jax.random.key(0), X)["params"]
-  assert set(params) == {"layers_0", "layers_1", "layers_2", "encoder_norm"}
-
-
-@pytest.mark.parametrize("scan", [False, True])
-def test_dropout_stands_before_the_layers_and_after_the_norm(scan):
-  module = stack(scan=scan, dropout=Dropout(rate=0.5))
-  y, _ = programs.run(
-    Stack.init_with_output,
-    module,
-    {"params": jax.random.key(0), "dropout": jax.random.key(1)},
-    np.ones((4, 6, 64), np.float32),
-    deterministic=False,
-  )
-  zero = np.asarray(y) == 0
-  np.testing.assert_array_equal(zero, np.broadcast_to(zero[:, :1], zero.shape))
-  assert 0.3 < zero.mean() < 0.7
-
-
 class AddDropout(nn.Module):
   """Adds 0 or 2 to every feature."""
 
   @nn.compact
-  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
+  def __call__(self, x, *, deterministic):
     return x + Dropout(rate=0.5)(jnp.ones_like(x), deterministic=deterministic)
 
 
 @pytest.mark.parametrize("scan", [False, True])
 def test_layers_draw_dropout_apart(scan):
-  module = Stack(layer=AddDropout(), num_layers=2, norm=None, scan=scan)
-  y = programs.apply(
+  module = Stack(layer=AddDropout(), num_layers=2, scan=scan)
+  y, _ = programs.apply(
     module,
     {},
     np.zeros((1, 1, 64), np.float32),
@@ -115,7 +94,7 @@ def value_and_gradient(**settings):
   )
 
   def total(params):
-    return (stack(**settings).apply({"params": params}, X) ** 3).sum()
+    return (stack(**settings).apply({"params": params}, X)[0] ** 3).sum()
 
   return jax.device_get(jax.jit(jax.value_and_grad(total))(params))
 
@@ -143,8 +122,13 @@ def t5_loss(remat):
   )
   module = Stack(layer=layer, num_layers=4, scan=True, remat=remat)
   x = jnp.ones((4, 32, 16))
-  params = jax.eval_shape(lambda: module.init(jax.random.key(0), x))
-  return lambda params, x: jnp.sum(module.apply(params, x)), (params, x)
+  keywords = {"mask_B1LM": None, "bias_1HLM": None}
+  keywords["positions"] = Positions.of_length(32)
+  params = jax.eval_shape(lambda: module.init(jax.random.key(0), x, **keywords))
+  return (
+    lambda params, x: jnp.sum(module.apply(params, x, **keywords)[0]),
+    (params, x),
+  )
 
 
 @pytest.mark.slow
@@ -183,128 +167,78 @@ def test_an_unknown_remat_policy_is_refused():
     stack(remat="some")
 
 
-class SeenLayer(nn.Module):
-  """Adds the number of tokens that each token may attend to."""
+class AddValue(nn.Module):
+  """Adds what differs by layer."""
 
-  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
-    return x + jnp.sum(mask_B1LM, axis=-1)[:, 0, :, None]
-
-
-@pytest.mark.parametrize("scan", [False, True])
-def test_windows_alternate_over_the_layers(scan):
-  length = 6
-  causal = masks.causal_mask(length)
-
-  def seen(num_layers):
-    module = Stack(
-      layer=SeenLayer(),
-      num_layers=num_layers,
-      windows=(None, 2),
-      norm=None,
-      scan=scan,
-    )
-    x = np.zeros((1, length, 1), np.float32)
-    y = programs.apply(module, {}, x, mask_B1LM=causal)
-    return np.asarray(y)[0, :, 0]
-
-  dense, banded = np.arange(1, 7), np.minimum(np.arange(1, 7), 2)
-  np.testing.assert_array_equal(seen(1), dense)
-  np.testing.assert_array_equal(seen(2), dense + banded)
-  np.testing.assert_array_equal(seen(5), 3 * dense + 2 * banded)
-
-
-class SameLayer(nn.Module):
-  """Changes nothing."""
-
-  def __call__(self, x, **keywords):
-    return x
-
-
-class AddOne:
-  """What stands for a convolution: 1 is added where it is joined."""
-
-  def __call__(self, x_BLD, mask_B1LM, *, deterministic):
-    return jnp.ones_like(x_BLD), {}
-
-  def join(self, y_BLD, added_BLD, params):
-    return y_BLD + added_BLD
+  def __call__(self, x, *, value, deterministic):
+    return x + value
 
 
 @pytest.mark.parametrize("scan", [False, True])
-def test_a_convolution_is_joined_to_the_first_layer_alone(scan):
-  module = Stack(
-    layer=SameLayer(),
-    num_layers=3,
-    convolution=AddOne(),
-    norm=None,
-    scan=scan,
-  )
-  np.testing.assert_array_equal(programs.apply(module, {}, X), X + 1)
-
-
-class ScaleLayer(nn.Module):
-  """Adds what its scores are multiplied by."""
-
-  @nn.compact
-  def __call__(self, x_BLD, *, score_scale, **keywords):
-    del keywords
-    return x_BLD + score_scale
-
-
-@pytest.mark.parametrize("scan", [False, True])
-def test_scores_are_divided_by_the_number_of_the_layer(scan):
-  module = Stack(
-    layer=ScaleLayer(),
-    num_layers=4,
-    divide_scores_by_depth=True,
-    norm=None,
-    scan=scan,
-  )
-  np.testing.assert_allclose(
-    programs.apply(module, {}, X), X + 1 + 1 / 2 + 1 / 3 + 1 / 4, rtol=1e-6
-  )
-
-
-@pytest.mark.parametrize("windows", [(), (0,), (None, -3)])
-def test_windows_that_show_nothing_are_refused(windows):
-  with pytest.raises(ValueError, match="each must be a positive number"):
-    stack(windows=windows)
-
-
-def test_positions_and_a_norm_before_the_layers():
-  module = Stack(
-    layer=AddDropout(),
-    num_layers=0,
-    norm=None,
-    position_embedder=SinusoidalPositions(4),
-    input_norm=LayerNorm(),
-  )
-  weights = {"scale": np.full(4, 2.0), "bias": np.full(4, 1.0)}
-  params = {"params": {"input_norm": weights}}
-  positions = np.array([[0, 1, 0], [2, 3, 4]])
-  y = programs.apply(module, params, X, token_positions_1L=positions)
-  x = X + np.asarray(programs.apply(SinusoidalPositions(4), {}, positions))
-  expected = programs.apply(LayerNorm(), {"params": weights}, x)
-  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
-  np.testing.assert_array_equal(
-    programs.apply(module, params, X),
-    programs.apply(module, params, X, token_positions_1L=np.arange(3)[None]),
-  )
-
-
-def test_dropout_of_the_output_may_be_another():
-  module = Stack(
-    layer=LinearLayer(Linear()),
-    num_layers=0,
-    norm=None,
-    dropout=Dropout(rate=0.5),
-    output_dropout=Dropout(),
-  )
-  y = programs.apply(
+def test_each_layer_has_values_of_its_own(scan):
+  """After the second layer all is doubled; every output is collected."""
+  module = Stack(layer=AddValue(), num_layers=3, scan=scan)
+  y, collected_N = programs.apply(
     module,
     {},
-    np.ones((1, 2, 400), np.float32),
-    deterministic=False,
-    rngs={"dropout": jax.random.key(0)},
+    X,
+    by_layer={"value": np.array([1.0, 2.0, 3.0], np.float32)},
+    after_layer=double_after_second,
+    collect=negative,
   )
-  assert 0.4 < np.mean(np.asarray(y) == 0) < 0.6
+  outputs = X + 1, 2 * (X + 3), 2 * (X + 3) + 3
+  np.testing.assert_allclose(y, outputs[-1], rtol=1e-6)
+  np.testing.assert_allclose(collected_N, -np.stack(outputs), rtol=1e-6)
+
+
+def double_after_second(x, number):
+  return jnp.where(number == 1, 2 * x, x)
+
+
+def negative(x):
+  return -x
+
+
+@pytest.mark.parametrize(
+  "settings",
+  [
+    {"scan": False},
+    {"scan": True},
+    {"scan": True, "num_groups": 2},
+    {"scan": False, "num_groups": 2},
+  ],
+  ids=str,
+)
+def test_one_layer_is_applied_again(settings):
+  """The last but one of four, with its parameters."""
+  layer = LinearLayer(Linear(kernel_axes=("embed", "embed")))
+  module = Stack(layer=layer, num_layers=4, **settings)
+  params = nn.unbox(programs.init(module, jax.random.key(0), X))["params"]
+  if settings["scan"]:
+    kernels = params["layers"]["linear"]["kernel"]
+  else:
+    kernels = [each["linear"]["kernel"] for each in params.values()]
+  y, _ = programs.apply(module, {"params": params}, X, order=(2, 2))
+  kernel = np.asarray(kernels[2 * len(kernels) // 4])
+  expected = X @ kernel @ kernel
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_first_layer_may_be_another():
+  other = AddOne()
+  module = with_first_layer(stack(), other)
+  params = nn.unbox(programs.init(module, jax.random.key(0), X))["params"]
+  assert set(params) == {"layers_1", "layers_2"}
+  y, _ = programs.apply(module, {"params": params}, X)
+  kernels = [params[f"layers_{i}"]["linear"]["kernel"] for i in (1, 2)]
+  expected = (X + 1) @ np.asarray(kernels[0]) @ np.asarray(kernels[1])
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+  with pytest.raises(UserError, match="bind SCAN_LAYERS = False"):
+    with_first_layer(stack(scan=True), other)
+
+
+class AddOne(nn.Module):
+  """Adds 1."""
+
+  def __call__(self, x, *, deterministic):
+    return x + 1

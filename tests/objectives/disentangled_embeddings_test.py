@@ -156,9 +156,12 @@ def test_a_tied_softmax_reads_the_sum():
 
 def test_the_generator_is_as_wide_and_half_as_deep():
   model, params = build(NUM_ENCODER_LAYERS=4, NUM_HEADS=3)
-  generator = model.generator.encoder
-  assert (generator.num_layers, model.encoder.num_layers) == (2, 4)
-  layer, other = generator.layer, model.encoder.layer
+  generator, stack = (
+    model.generator.encoder.layer_stack,
+    model.encoder.layer_stack,
+  )
+  assert (generator.num_layers, stack.num_layers) == (2, 4)
+  layer, other = generator.layer, stack.layer
   assert layer.mlp.d_ff == other.mlp.d_ff
   assert layer.attention.num_heads == other.attention.num_heads
   assert "relative_embedder" in params["generator"]["encoder"]
@@ -344,9 +347,9 @@ def test_a_generator_without_positions_is_refused():
   with pytest.raises(UserError) as caught:
     tiny_models.build("deberta", electra.HEADS)
   assert str(caught.value) == (
-    "generator/Stack.relative_embedder is None, but the encoder knows "
-    "positions by its relative_embedder alone, so the generator would know "
-    "none; choose objectives/deberta_v3.gin, which binds both"
+    "generator/Transformer.relative_embedder is None, but the encoder "
+    "knows positions by its relative_embedder alone, so the generator "
+    "would know none; choose objectives/deberta_v3.gin, which binds both"
   )
 
 

@@ -399,9 +399,10 @@ def test_texts_that_share_a_row_have_the_terms_of_rows_of_their_own(
 def test_generators_have_a_share_of_the_width(share):
   model = built(EMBED_DIM=64, MLP_DIM=256, HEAD_DIM=16, NUM_HEADS=4,
                 GENERATOR_SHARE=share)  # fmt: skip
-  layer, stack = model.generator.encoder.layer, model.generator.encoder
+  encoder = model.generator.encoder
+  layer = encoder.layer_stack.layer
   width = round(64 * share)
-  assert stack.input_projection.features == width
+  assert encoder.input_projection.features == width
   assert layer.mlp.d_ff == 4 * width
   assert layer.attention.num_heads == max(1, width // 16)
   assert layer.attention.head_dim * layer.attention.num_heads == width

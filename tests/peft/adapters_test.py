@@ -30,7 +30,8 @@ def layers(connection, method):
   """The encoder's layer, what it was before, and random parameters."""
   model = adapted(connection, method=method)
   layer, base = (
-    each.encoder.layer for each in (model, substitution.original(model))
+    each.encoder.layer_stack.layer
+    for each in (model, substitution.original(model))
   )
   random = np.random.RandomState(0)
   x = random.standard_normal((2, 5, 32)).astype(np.float32)

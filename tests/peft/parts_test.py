@@ -236,7 +236,7 @@ def test_scales_of_low_rank_updates():
 def of_t5(method, **macros):
   """The first query's projection, as the shipped file has it."""
   model, _ = methods.build(method, "t5_1_1", **macros)
-  return model.encoder.layer.attention.query.clone(parent=None)
+  return model.encoder.layer_stack.layer.attention.query.clone(parent=None)
 
 
 def test_gradients_of_dora_take_the_length_for_a_constant():

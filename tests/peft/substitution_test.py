@@ -11,6 +11,7 @@ from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
+from transformer_zoo.modules import parts as parts_lib
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import Mlp
@@ -45,7 +46,7 @@ def test_parameters_of_the_base_never_move(architecture, scan):
   added = {name for name in after if name not in before}
   assert all("/adapter/" in name or "/pre_adapter_" in name for name in added)
   layers = 1 if scan else 2
-  stacks = len(base.offers.stacks)
+  stacks = len(base.offers.transformers)
   assert sum("adapter/wo/kernel" in name for name in added) == layers * stacks
 
 
@@ -56,7 +57,10 @@ def test_fields_are_kept_and_come_back(architecture):
   assert substitution.substitutes(base) == []
   assert "AdaptedDecoderLayer" in substitution.substitutes(model)
   assert substitution.original(model) == base
-  before, after = base.decoder.stack.layer, model.decoder.stack.layer
+  before, after = (
+    base.decoder.transformer.layer_stack.layer,
+    model.decoder.transformer.layer_stack.layer,
+  )
   assert isinstance(after, type(before))
   for field in dataclasses.fields(before):
     assert getattr(after, field.name) == getattr(before, field.name)
@@ -78,7 +82,7 @@ class Pair(nn.Module):
 def widened(name, part):
   del name
   if isinstance(part, Linear) and not part.use_bias:
-    return substitution.replaced(part, Linear, use_bias=True)
+    return parts_lib.replaced(part, Linear, use_bias=True)
   return part
 
 
@@ -112,7 +116,7 @@ def test_the_gin_file_wraps_whatever_model_was_chosen(architecture, tmp_path):
   files = [f"architectures/{architecture}.gin", "peft/adapters.gin"]
   config.load(files, bindings, root="MODEL")
   model = config.value("MODEL")
-  adapter = model.decoder.stack.layer.adapter
+  adapter = model.decoder.transformer.layer_stack.layer.adapter
   assert (adapter.d_ff, adapter.activation) == (5, "relu")
   assert adapter.wo.kernel_axes == ("mlp", "embed")
   # What a run writes down builds the same model.

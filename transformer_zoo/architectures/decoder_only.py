@@ -27,7 +27,7 @@ class DecoderOnly(nn.Module):
 
   Attributes:
     token_embedder: embeds the tokens.
-    decoder: a `Decoder` over a stack whose layers attend to no encoder.
+    decoder: a `Decoder` whose layers attend to no encoder.
     pad_id: the token that is padding, the vocabulary's; padding is no token of
       a throughput.
     inputs_bidirectional_attention: whether inputs, and a prompt, see each other
@@ -44,7 +44,7 @@ class DecoderOnly(nn.Module):
     """What the model reads and computes."""
     return Offers(
       reads=("decoder_input_tokens", "decoder_target_tokens"),
-      stacks={"decoder": self.decoder.stack},
+      transformers={"decoder": self.decoder.transformer},
       embedders={"decoder": self.token_embedder},
       pad_id=self.pad_id,
       writes="continuation",

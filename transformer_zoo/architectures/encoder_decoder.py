@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.architectures.offers import positions_of
+from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import masks
@@ -24,19 +25,21 @@ from transformer_zoo.modules.positions import Positions
 
 @gin.register
 class Decoder(nn.Module):
-  """A stack of decoder layers and the head that makes its logits.
+  """A Transformer of decoder layers and the head that makes its logits.
 
   The parameters of both lie directly under the decoder, as in T5X.
 
   Attributes:
-    stack: the layers.
-    head: The head, from the output of the stack to logits.
+    transformer: the layers, with what stands around them.
+    head: The head, from the output of the Transformer to logits.
   """
 
-  stack: nn.Module
+  transformer: Transformer
   head: nn.Module
 
   def setup(self):
+    # Its name is in the keys of its dropout.
+    self.stack = self.transformer.copy()
     nn.share_scope(self, self.stack)
     nn.share_scope(self, self.head)
 
@@ -48,7 +51,7 @@ class Decoder(nn.Module):
     embedder: nn.Module,
     **keywords,
   ) -> jax.Array:
-    """Returns float32 logits [B, L, V]; keywords are the stack's."""
+    """Returns float32 logits [B, L, V]; keywords are the Transformer's."""
     return self.logits(self.hidden(y_BLD, encoded_BMD, **keywords), embedder)
 
   def hidden(
@@ -67,7 +70,7 @@ class Decoder(nn.Module):
   @property
   def num_positions(self) -> int | None:
     """The longest sequence there are positions for; None if any."""
-    return positions_of(self.stack)
+    return positions_of(self.transformer)
 
 
 @gin.register
@@ -80,9 +83,9 @@ class EncoderDecoder(nn.Module):
   Attributes:
     token_embedder: embeds the tokens of both sides.
     decoder: a decoder.
-    encoder: a stack of encoder layers. None where the decoder's own layers
-      encode too, without their attention to an encoder (Raffel et al. 2020,
-      section 3.2.2, "shared").
+    encoder: a Transformer of encoder layers. None where the layers of the
+      decoder encode too, without their attention to an encoder (Raffel et al.
+      2020, section 3.2.2, "shared").
     target_embedder: embeds the tokens of the decoder, and is its softmax's
       where that is tied; None where both sides have `token_embedder`.
     pad_id: the token that is padding, the vocabulary's.
@@ -90,7 +93,7 @@ class EncoderDecoder(nn.Module):
 
   token_embedder: nn.Module
   decoder: nn.Module
-  encoder: nn.Module | None = None
+  encoder: Transformer | None = None
   target_embedder: nn.Module | None = None
   pad_id: int = 0
 
@@ -104,7 +107,7 @@ class EncoderDecoder(nn.Module):
         "decoder_input_tokens",
         "decoder_target_tokens",
       ),
-      stacks=encoder | {"decoder": self.decoder.stack},
+      transformers=encoder | {"decoder": self.decoder.transformer},
       embedders={
         "encoder": self.token_embedder,
         "decoder": self._target_embedder,

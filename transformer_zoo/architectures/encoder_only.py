@@ -1,4 +1,4 @@
-"""Encoder-only Transformers: one stack that reads, and heads that answer.
+"""Encoder-only Transformers: one Transformer that reads, heads that answer.
 
 BERT (Devlin et al. 2019): token, segment and position embeddings, their norm
 and dropout, post-norm layers, a pooler over the first token and a head for
@@ -17,11 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo.architectures.offers import Offers
+from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.heads import Averaged
 from transformer_zoo.modules.mask_decoder import MaskDecoded
 from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.word_vectors import NoLayers
 
 
 @gin.register
@@ -60,7 +62,7 @@ class EncoderOnly(nn.Module):
     token_embedder: embeds the tokens; None in a generator that reads the
       embeddings of its discriminator (generator_discriminator.py), and in a
       discriminator an `EmbedDifference` from those of its generator.
-    encoder: a stack of encoder layers.
+    encoder: a Transformer of encoder layers, or what stands in its place.
     heads: the heads.
     token_type_embedder: embeds the segment that each token is of, or None.
     pooler: goes before those heads that read one token of a text and have no
@@ -76,7 +78,7 @@ class EncoderOnly(nn.Module):
   """
 
   token_embedder: nn.Module | None
-  encoder: nn.Module
+  encoder: Transformer | NoLayers
   heads: Heads
   token_type_embedder: nn.Module | None = None
   pooler: nn.Module | None = None
@@ -91,7 +93,7 @@ class EncoderOnly(nn.Module):
     types = self.token_type_embedder
     return Offers(
       reads=("encoder_input_tokens",),
-      stacks={"encoder": self.encoder},
+      transformers={"encoder": self.encoder},
       embedders={"encoder": self.token_embedder},
       pad_id=self.pad_id,
       direction=_direction(self.visible),
@@ -279,7 +281,7 @@ class EncoderOnly(nn.Module):
     }
 
   def _embedded(self, tokens_BL, types_BL, embedder=None) -> jax.Array:
-    """Token and segment embeddings; the stack adds positions."""
+    """Token and segment embeddings; the Transformer adds positions."""
     embed = self.token_embedder if embedder is None else embedder
     x_BLD = embed(tokens_BL)
     if self.token_type_embedder is None:

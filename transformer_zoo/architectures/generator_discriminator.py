@@ -55,13 +55,13 @@ class GeneratorDiscriminator(nn.Module):
         "generator with embeddings; bind generator/EncoderOnly.token_embedder "
         "= @Embed(), as parts/generator/disentangled_table.gin does"
       )
-    stacks = self.discriminator.encoder, self.generator.encoder
-    # DeBERTa's positions are in the scores of a stack, not in its embeddings.
-    if [stack.relative_embedder is None for stack in stacks] == [False, True]:
+    encoders = self.discriminator.encoder, self.generator.encoder
+    # DeBERTa's positions are in the scores of layers, not in their embeddings.
+    if [each.relative_embedder is None for each in encoders] == [False, True]:
       raise UserError(
-        "generator/Stack.relative_embedder is None, but the encoder knows "
-        "positions by its relative_embedder alone, so the generator would know "
-        "none; choose objectives/deberta_v3.gin, which binds both"
+        "generator/Transformer.relative_embedder is None, but the encoder "
+        "knows positions by its relative_embedder alone, so the generator "
+        "would know none; choose objectives/deberta_v3.gin, which binds both"
       )
     super().__post_init__()
 

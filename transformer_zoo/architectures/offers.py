@@ -24,8 +24,8 @@ class Offers:
 
   Attributes:
     reads: The features that a batch must have.
-    stacks: The stacks of layers by side, "encoder" and "decoder". A decoder
-      whose layers encode too is there once.
+    transformers: The Transformers (transformer.py) by side, "encoder" and
+      "decoder". A decoder whose layers encode too is there once.
     embedders: The embedder of the tokens of each side that is read; that of the
       last side has a row for each token that the model predicts.
     pad_id: The id of padding.
@@ -45,7 +45,7 @@ class Offers:
   """
 
   reads: tuple[str, ...]
-  stacks: Mapping[str, nn.Module]
+  transformers: Mapping[str, nn.Module]
   embedders: Mapping[str, nn.Module]
   pad_id: int
   mask_id: int | None = None
@@ -69,8 +69,9 @@ class Offers:
         the fewest.
     """
     numbers = [
-      positions_of(each.stacks.get(side, each.stacks.get("decoder")))
-      for each in [m.offers for m in self.members] or [self]
+      positions_of(each.get(side, each.get("decoder")))
+      for each in [m.offers.transformers for m in self.members]
+      or [self.transformers]
     ]
     return min((n for n in numbers if n is not None), default=None)
 
@@ -123,6 +124,6 @@ class Offers:
     return MASK_OFFSETS[self.direction]
 
 
-def positions_of(stack: nn.Module) -> int | None:
-  """The number of positions that a stack embeds; None for any number."""
-  return getattr(stack.position_embedder, "num_positions", None)
+def positions_of(transformer: nn.Module) -> int | None:
+  """The number of positions that are embedded; None for any number."""
+  return getattr(transformer.position_embedder, "num_positions", None)

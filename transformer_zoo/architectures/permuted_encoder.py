@@ -100,7 +100,7 @@ class PermutedEncoder(EncoderOnly):
     places_BP = batch["encoder_predicted_places"] if "query" in sees else None
     size = -(-length // self.num_stretches)
     memory_length = self.memory_length or size
-    contents, queries_BPD, earlier_NBMD = [], 0.0, None
+    contents, queries_BPD, memories = [], 0.0, {}
     for first in range(0, length, size):
       from_ = max(0, first - memory_length)
       last = min(first + size, length)
@@ -115,15 +115,16 @@ class PermutedEncoder(EncoderOnly):
         mask_B1LM=_with_earlier(sees, sees["content"], *read)[:, None],
         differs_BLM=sees["differs"][:, *read],
         positions=_positions(first - from_, last - first),
-        earlier_NBMD=earlier_NBMD,
+        by_layer=memories,
         with_states=True,
         deterministic=deterministic,
         **keywords,
       )
       states_NBMD = jax.lax.stop_gradient(states_NBLD)
-      if earlier_NBMD is not None:
+      if memories:
+        earlier_NBMD = memories["earlier_BMD"]
         states_NBMD = jnp.concatenate([earlier_NBMD, states_NBMD], axis=2)
-      earlier_NBMD = states_NBMD[:, :, -memory_length:]
+      memories = {"earlier_BMD": states_NBMD[:, :, -memory_length:]}
       if places_BP is not None:
         here_BP1 = _within(places_BP, read[0])[..., None]
         queries_BPD += jnp.where(here_BP1, output.query_BPD, 0)

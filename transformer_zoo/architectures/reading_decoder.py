@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.architectures.encoder_only import EncoderOnly
+from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.modules.attention import masks
 
 
@@ -25,13 +26,13 @@ class ReadingDecoder(EncoderOnly):
   place of the decoder has seen the places of the decoder before it alone.
 
   Attributes:
-    reader: The stack of decoder layers, which attend to the encoder; their
+    reader: The Transformer of decoder layers, which attend to the encoder; its
       parameters lie under `decoder`.
     start_id: The id that the decoder reads before each text, which loses its
       last token there; None for that last token, as fairseq rotates a text.
   """
 
-  reader: nn.Module | None = None
+  reader: Transformer | None = None
   start_id: int | None = None
 
   @nn.compact

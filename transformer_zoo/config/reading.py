@@ -29,6 +29,26 @@ _NAME = re.compile(r"[A-Za-z_][\w./]*\w|[A-Za-z_]")
 _BARE = re.compile(r"[A-Za-z/~.][\w./:~-]*")
 
 
+# Parameters that are another part's now.
+_MOVED = {
+  "Stack": {
+    **{
+      name: f"Transformer.{name}"
+      for name in (
+        *("position_embedder", "position_bias", "relative_embedder"),
+        *("input_norm", "input_projection", "dropout", "output_dropout"),
+        *("norm", "norm_name", "mix"),
+      )
+    },
+    "windows": "Windows.sizes",
+    "divide_scores_by_depth": "ScoreScales.divide_by_depth",
+    "first_layer": "with_first_layer.first_layer",
+    "convolution": "deberta_transformer.convolution",
+    "mask_decoder": "deberta_transformer.mask_decoder",
+  },
+  "Decoder": {"stack": "Decoder.transformer"},
+}
+
 _parsed: dict[tuple[str, str, bool], list[Any]] = {}
 _bound: dict[tuple[Any, ...], list[Any]] = {}
 
@@ -330,9 +350,14 @@ def _binding(
   configurable = registry.find(statement.selector, where)
   allowed = registry.parameters(configurable)
   if statement.arg_name not in allowed and not registry.takes_any(configurable):
+    hint = nearest(statement.arg_name, allowed)
+    moved = _MOVED.get(registry.short_name(configurable.selector), {})
+    if statement.arg_name in moved:
+      scope = f"{statement.scope}/" if statement.scope else ""
+      hint = f"; it is {scope}{moved[statement.arg_name]} now"
     raise UserError(
       f"{where}: {statement.selector} has no parameter "
-      f"{statement.arg_name!r}{nearest(statement.arg_name, allowed)}"
+      f"{statement.arg_name!r}{hint}"
     )
   return Binding(
     statement.scope,

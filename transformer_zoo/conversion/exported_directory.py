@@ -243,12 +243,12 @@ def without_unread_decoder(
     model: Any model; one without a mask decoder is returned as it is.
     parameters: All its parameters, layers unstacked.
   """
-  stack = model.offers.stacks.get("encoder")
-  if getattr(stack, "mask_decoder", None) is None or any(
+  encoder = model.offers.transformers.get("encoder")
+  if getattr(encoder, "mask_decoder", None) is None or any(
     getattr(part, "reads_masked", False) for part in model.offers.heads.values()
   ):
     return model, parameters
-  changed = model.clone(encoder=stack.clone(mask_decoder=None))
+  changed = model.clone(encoder=encoder.clone(mask_decoder=None))
   return changed, {
     name: tensor
     for name, tensor in parameters.items()

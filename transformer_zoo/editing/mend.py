@@ -46,7 +46,8 @@ def last_projections(
     UserError: There are fewer blocks, or no such projection.
   """
   paths = []
-  for side, stack in model.offers.stacks.items():
+  for side, transformer in model.offers.transformers.items():
+    stack = transformer.layer_stack
     if stack.num_layers < blocks:
       raise UserError(
         f"the {side} has {stack.num_layers} layers, fewer than the {blocks} "

@@ -109,7 +109,7 @@ class Memory:
     Raises:
       UserError: There is none of that number, or it has no output projection.
     """
-    stack = self.model.decoder.stack
+    stack = self.model.decoder.transformer.layer_stack
     if not 0 <= number < stack.num_layers:
       raise UserError(
         f"there is no layer {number}; the decoder has layers 0 to "
@@ -307,7 +307,7 @@ def value(
   path = f"{memory.layer(settings.layer)}/mlp"
   prompts = [(p + fact.prompt, fact.subject, fact.target) for p in prefixes]
   rows = memory.reader.of_facts(prompts)
-  last = memory.model.decoder.stack.num_layers - 1
+  last = memory.model.decoder.transformer.layer_stack.num_layers - 1
   if settings.layer == last and (rows.places_B < rows.last_B).all():
     raise UserError(
       f"layer {last} is the last, so that nothing after the subject "

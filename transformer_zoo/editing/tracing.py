@@ -148,7 +148,7 @@ def trace(
     name: np.repeat(array, samples + 1, axis=0)
     for name, array in rows.batch.items()
   }
-  layers = memory.model.decoder.stack.num_layers
+  layers = memory.model.decoder.transformer.layer_stack.num_layers
   paths = [f"{memory.layer(i)}{KINDS[kind]}" for i in range(layers)]
   width = 1 if kind == "states" else window
   before = width // 2

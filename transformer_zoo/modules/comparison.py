@@ -34,8 +34,8 @@ def differences(model: nn.Module, other: nn.Module) -> dict[str, str]:
 
   Returns:
     Field -> "VALUE instead of OTHER VALUE", as in
-    {'decoder.stack.layer.mlp.activation': "'relu' instead of 'gelu'"}; empty
-    where they compute the same.
+    {'encoder.layer_stack.layer.mlp.d_ff': "16 instead of 32"}; empty where they
+    compute the same.
   """
   return dict(_differences("", model, other))
 

@@ -11,6 +11,7 @@ from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import connections
 from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
@@ -65,9 +66,11 @@ class EncoderLayer(ConnectedLayer, nn.Module):
     positions: Positions,
     deterministic: bool,
     score_scale: jax.Array | None = None,
+    window: jax.Array | None = None,
     **of_attention,
   ) -> jax.Array:
     """Returns [B, L, D]; `of_attention` are its further keyword arguments."""
+    mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
     sublayers = {
       "attention": functools.partial(
         self.attention,
@@ -116,6 +119,7 @@ class DecoderLayer(ConnectedLayer, nn.Module):
     positions: Positions,
     deterministic: bool,
     score_scale: jax.Array | None = None,
+    window: jax.Array | None = None,
     encoder_mask_B1LM: jax.Array | None = None,
     decoding: cache.Decoding | None = None,
   ) -> jax.Array:
@@ -124,6 +128,7 @@ class DecoderLayer(ConnectedLayer, nn.Module):
     Without `encoded_BMD` the attention to an encoder is left out: so a layer
     also serves as one of the encoder that shares its weights.
     """
+    mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
     sublayers = {
       "self_attention": functools.partial(
         self.self_attention,

@@ -10,7 +10,7 @@ from transformer_zoo.errors import UserError
 
 @struct.dataclass
 class MaskDecoded:
-  """The output of a stack with a mask decoder.
+  """The output of layers with a mask decoder.
 
   Attributes:
     hidden_BLD: The output of the layers.
@@ -58,7 +58,3 @@ class EnhancedMaskDecoder(nn.Module):
     """Returns the first queries, [B, L, D]."""
     added_1LD = self.positions(token_positions_1L)
     return hidden_BLD + added_1LD.astype(hidden_BLD.dtype)
-
-  def both(self, hidden_BLD: jax.Array, masked_BLD: jax.Array) -> MaskDecoded:
-    """Returns the output of a stack."""
-    return MaskDecoded(hidden_BLD, masked_BLD)

@@ -1,8 +1,9 @@
-"""Default parts."""
+"""Default parts, and parts that are made of others."""
 
 from collections.abc import Callable
 import dataclasses
 import functools
+from typing import Any
 
 from flax import linen as nn
 
@@ -16,3 +17,25 @@ def part(module: Callable[..., nn.Module], **settings):
   return dataclasses.field(
     default_factory=functools.partial(module, **settings)
   )
+
+
+def fields_of(module: nn.Module) -> dict[str, Any]:
+  """Returns the fields of a part, without Linen's own."""
+  return {
+    field.name: getattr(module, field.name)
+    for field in dataclasses.fields(module)
+    if field.init and field.name not in ("parent", "name")
+  }
+
+
+def replaced(
+  module: nn.Module, kind: type[nn.Module], **added: Any
+) -> nn.Module:
+  """Returns a part of another kind with all fields of this one.
+
+  Args:
+    module: the part.
+    kind: has all of its fields.
+    **added: fields that only `kind` has, and those that change.
+  """
+  return kind(**(fields_of(module) | added), name=module.name)

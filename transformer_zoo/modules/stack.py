@@ -1,7 +1,8 @@
 """A stack of layers, scanned or looped; the one place for scan and remat."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 import functools
+from typing import Any
 
 from flax import linen as nn
 import gin
@@ -13,12 +14,6 @@ from transformer_zoo import tracing
 from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import fused_plan
-from transformer_zoo.modules.attention import masks
-from transformer_zoo.modules.dropout import Dropout
-from transformer_zoo.modules.normalization import RMSNorm
-from transformer_zoo.modules.parts import part
-from transformer_zoo.modules.positions import Positions
-from transformer_zoo.modules.positions import score_bias
 
 # What the backward pass is given: all; products but those of attention, and
 # what the fused kernel of attention returns; these products from the host's
@@ -38,7 +33,7 @@ REMAT_POLICIES = {
 
 @gin.register
 class Stack(nn.Module):
-  """`num_layers` copies of a layer between dropout and a final norm.
+  """`num_layers` copies of a layer, each of which reads what the last one made.
 
   Parameters of copy i lie under `layers_{i}`, or, scanned, under `layers`
   with a leading axis `layers`: scanning compiles one layer once. Layers may
@@ -49,33 +44,10 @@ class Stack(nn.Module):
   Attributes:
     layer: the layer to repeat.
     num_layers: N.
-    first_layer: The first layer, if it differs from the others, which are not
-      scanned then; or None.
     num_groups: The number of groups of neighbours that have one set of
       parameters; each layer has its own if None.
     shared: The parts of the layer, like "attention", whose parameters all
       layers have in common.
-    position_embedder: adds a vector to each embedding by its position, or None.
-    position_bias: gives all layers a bias [1, H, L, M], or None.
-    relative_embedder: gives all layers a `RelativeTable`, or None.
-    windows: The distances that the layers see back, and ahead where they see
-      what comes, in tokens, repeated in turn; None is everything. (None, 256)
-      alternates dense and banded layers, as GPT-3 does.
-    divide_scores_by_depth: whether the scores of attention to itself are
-      divided by the number of the layer, from 1 on (Stanford CRFM's GPT-2).
-    input_norm: normalization of what enters, or None.
-    input_projection: goes from what enters, after dropout, to the width of the
-      layers (modules/embedding.py); None if they are equal.
-    convolution: joined to the output of the first layer, or None.
-    mask_decoder: applies the last layer again for the head of masked tokens
-      (modules/mask_decoder.py), or None.
-    norm: final normalization, or None (post-norm stacks).
-    norm_name: The name of the final norm in the parameter tree.
-    dropout: applied to the input.
-    output_dropout: applied to the output; as `dropout` if None.
-    mix: makes the output of what enters the first layer and what comes out of
-      each, the last of them normalized (modules/mixes.py); None takes the last
-      alone.
     scan: whether to scan over the layers.
     remat: The policy for what the backward pass computes again, a key of
       `REMAT_POLICIES`.
@@ -83,23 +55,8 @@ class Stack(nn.Module):
 
   layer: nn.Module
   num_layers: int
-  first_layer: nn.Module | None = None
   num_groups: int | None = None
   shared: tuple[str, ...] = ()
-  position_embedder: nn.Module | None = None
-  position_bias: nn.Module | None = None
-  relative_embedder: nn.Module | None = None
-  windows: tuple[int | None, ...] = (None,)
-  divide_scores_by_depth: bool = False
-  input_norm: nn.Module | None = None
-  input_projection: nn.Module | None = None
-  convolution: nn.Module | None = None
-  mask_decoder: nn.Module | None = None
-  norm: nn.Module | None = part(RMSNorm)
-  norm_name: str = "final_norm"
-  dropout: nn.Module = part(Dropout)
-  output_dropout: nn.Module | None = None
-  mix: nn.Module | None = None
   scan: Speed[bool] = False
   remat: Speed[str] = "none"
 
@@ -109,22 +66,11 @@ class Stack(nn.Module):
         f"unknown remat policy {self.remat!r}; "
         f"allowed: {', '.join(REMAT_POLICIES)}"
       )
-    if not self.windows or any(w is not None and w < 1 for w in self.windows):
-      raise UserError(
-        f"Stack.windows is {self.windows}; each must be a positive number of "
-        "tokens or None"
-      )
     groups = self.num_groups
     if groups is not None and (groups < 1 or self.num_layers % groups):
       raise UserError(
         f"Stack.num_groups is {groups}; it must divide num_layers, "
         f"{self.num_layers}: all groups have equally many layers"
-      )
-    if self.first_layer is not None and (self.scan or groups or self.shared):
-      raise UserError(
-        "Stack.first_layer differs from the others, which are not scanned and "
-        "share nothing; bind SCAN_LAYERS = False, Stack.num_groups = None and "
-        "Stack.shared = ()"
       )
     for name in self.shared:
       if not isinstance(getattr(self.layer, name, None), nn.Module):
@@ -137,204 +83,112 @@ class Stack(nn.Module):
   @nn.compact
   def __call__(
     self,
-    x_BLD: jax.Array,
-    *layer_arguments: jax.Array,
-    mask_B1LM: jax.Array | masks.Mask | None = None,
-    positions: Positions | None = None,
-    token_positions_1L: jax.Array | None = None,
-    earlier_NBMD: jax.Array | None = None,
-    masked_places_BP: jax.Array | None = None,
-    with_states: bool = False,
+    x: Any,
+    *arguments: Any,
+    by_layer: Mapping[str, jax.Array] | None = None,
+    after_layer: Callable[[Any, jax.Array], Any] | None = None,
+    collect: Callable[[Any], Any] | None = None,
+    order: Sequence[int] | None = None,
     deterministic: bool = True,
-    **layer_keywords,
-  ) -> jax.Array:
+    **keywords: Any,
+  ) -> tuple[Any, Any]:
     """Applies the layers in order.
 
     Args:
-      x_BLD: embeddings, or `Streams` of them.
-      *layer_arguments: further positional arguments of every layer.
-      mask_B1LM: True where a query may attend.
-      positions: The positions of queries and keys; 0 to L - 1 by default.
-      token_positions_1L: [1 or B, L] for `position_embedder`: packed examples
-        each start from 0; those of the queries by default.
-      earlier_NBMD: given to each layer as `earlier_BMD`, what entered it for
-        the text before.
-      masked_places_BP: The places of which the output of the mask decoder is
-        read; it is 0 elsewhere. None for all.
-      with_states: Whether what entered each layer is returned too, [N, B, L, D]
-        of contents.
+      x: What the first layer reads, an array or a tree of them.
+      *arguments: Further positional arguments of every layer.
+      by_layer: Keyword arguments that differ by layer, arrays [N, ...].
+      after_layer: Maps the output of a layer and the layer's number to what
+        the next one reads; None changes nothing.
+      collect: A function of what each layer gives to the next one, whose
+        values are returned too; None for nothing.
+      order: The numbers of the layers that are applied, for an architecture
+        that applies some again; None for each of them once.
       deterministic: no dropout.
-      **layer_keywords: further keyword arguments of every layer.
+      **keywords: Further keyword arguments of every layer.
 
     Returns:
-      [B, L, D], in the form of x, or `MaskDecoded` of a stack with a mask
-      decoder.
+      The output of the last layer, in the form of x; and what is collected,
+      of all layers, as an array or a list.
     """
-    shares = self._layers_of_a_group() > 1 or self.shared
-    if shares and layer_keywords.get("decoding") is not None:
-      raise UserError(
-        "layers that share parameters (Stack.num_groups, Stack.shared) have no "
-        "cache of their own for decoding; decode with layers that share none"
-      )
-    if positions is None:
-      positions = Positions.of_length(x_BLD.shape[1])
-    if token_positions_1L is None:
-      token_positions_1L = positions.query_1L
-    x_BLD = self.embedded(x_BLD, token_positions_1L)
-    bias_1HLM = None
-    if self.position_bias is not None:
-      bias_1HLM = score_bias(
-        self.position_bias.copy(name="relpos_bias"), positions
-      )
-    keywords = {
-      **layer_keywords,
-      "mask_B1LM": mask_B1LM,
-      "bias_1HLM": bias_1HLM,
-      "positions": positions,
-    }
-    if self.relative_embedder is not None:
-      keywords["relative"] = self.relative_embedder(
-        positions, deterministic=deterministic
-      )
+    by_layer, given = by_layer or {}, (arguments, keywords)
+    self._check_decoding(keywords)
+    self._check_stages(by_layer, after_layer, collect, order)
+    layer = self._with_shared_parts(x, *given) if self.shared else self.layer
+    number_N = None if after_layer is None else jnp.arange(self.num_layers)
+    own_N = by_layer, number_N
 
-    def apply_layer(layer, x, own, arguments, keywords):
-      window, score_scale, convolved, earlier_BMD = own
-      if score_scale is not None:
-        keywords = {**keywords, "score_scale": score_scale}
-      if window is not None:
-        mask = masks.windowed(
-          keywords["mask_B1LM"], keywords["positions"], window
-        )
-        local = window < jnp.iinfo(jnp.int32).max
-        keywords = {
-          **keywords,
-          "mask_B1LM": mask,
-          "positions": keywords["positions"].replace(local=local),
-        }
-      if earlier_BMD is not None:
-        keywords = {**keywords, "earlier_BMD": earlier_BMD}
-      x = layer(x, *arguments, **keywords, deterministic=deterministic)
-      if convolved is not None:
-        x = jnp.where(convolved, self.convolution.join(x, *convolution), x)
-      return x, _contents(x) if keeps_states else None
+    def apply_once(layer, x, own, arguments, keywords):
+      values, number = own
+      x = layer(
+        x, *arguments, **keywords, **values, deterministic=deterministic
+      )
+      x = x if after_layer is None else after_layer(x, number)
+      return x, None if collect is None else collect(x)
 
-    apply_one = apply_layer
-    keeps_states = with_states or any(
-      each is not None for each in (self.mix, self.mask_decoder)
-    )
-
+    apply_layer = apply_once
     if self.remat != "none":
       # prevent_cse guards against XLA undoing the remat; scan does already.
       apply_layer = nn.remat(
-        apply_layer,
+        apply_once,
         policy=REMAT_POLICIES[_available(self.remat)],
         prevent_cse=not self.scan,
       )
-    x_BLD = jax.tree.map(
-      functools.partial(self.dropout, deterministic=deterministic), x_BLD
-    )
-    if self.input_projection is not None:
-      x_BLD = self.input_projection(x_BLD)
-    first_BLD = x_BLD
-    repeats = self._layers_of_a_group()
-    each_layer = self.layer
-    if self.shared:
-      each_layer = self._with_shared_parts(x_BLD, layer_arguments, keywords)
-    own_N = [self._windows(), self._score_scales(), None, earlier_NBMD]
-    if self.convolution is not None:
-      convolution = self.convolution(
-        x_BLD, masks.whole(mask_B1LM), deterministic=deterministic
-      )
-      own_N[2] = jnp.arange(self.num_layers) == 0
-    if axes.num_stages() > 1:
-      self._check_stages(with_states, earlier_NBMD)
     if axes.num_stages() > 1 and not self.is_initializing():
-      x_BLD = self._over_stages(
-        apply_one,
-        x_BLD,
-        own_N,
-        (layer_arguments, keywords),
-        draws=not deterministic,
-      )
-    elif self.scan:
-      in_axes = (0, nn.broadcast, nn.broadcast)
-      apply_group = apply_layer
-      if repeats > 1:
-        apply_group = nn.scan(
-          apply_layer,
-          variable_broadcast="params",
-          split_rngs={"params": False, "dropout": True},
-          in_axes=in_axes,
-          length=repeats,
-        )
-        own_N = jax.tree.map(
-          lambda x_N: x_N.reshape(-1, repeats, *x_N.shape[1:]), own_N
-        )
-      scanned = nn.scan(
-        apply_group,
-        variable_axes={"params": 0, "cache": 0},
-        split_rngs={"params": True, "dropout": True},
-        in_axes=in_axes,
-        length=self.num_layers // repeats,
-        metadata_params={nn.PARTITION_NAME: "layers"},
-      )
-      layers = each_layer.copy(name="layers")
-      x_BLD, states_NBLD = scanned(
-        layers, x_BLD, own_N, layer_arguments, keywords
-      )
-      if repeats > 1 and states_NBLD is not None:
-        states_NBLD = states_NBLD.reshape(-1, *x_BLD.shape)
-    else:
-      states_NBLD = []
-      for i in range(self.num_layers):
-        if i % repeats == 0:
-          is_first = i == 0 and self.first_layer is not None
-          layer = self.first_layer if is_first else each_layer
-          layer = layer.copy(name=f"layers_{i // repeats}")
-        own = tuple(None if each_N is None else each_N[i] for each_N in own_N)
-        x_BLD, state_BLD = apply_layer(
-          layer, x_BLD, own, layer_arguments, keywords
-        )
-        states_NBLD.append(state_BLD)
-    masked_BLD = None
-    if self.mask_decoder is not None:
-      before_BLD = states_NBLD[-2] if self.num_layers > 1 else first_BLD
-      if self.scan:
-        layer, apply_layer = self._last_layer(each_layer), apply_one
-      masked_BLD = self.mask_decoder(before_BLD, token_positions_1L)
-      again = {**keywords, "memory_BMD": before_BLD}
-      own = [*(None if n is None else n[-1] for n in own_N[:2]), None, None]
-      places_BP = None
-      if own_N[0] is None and bias_1HLM is None:
-        places_BP = masked_places_BP
-      if places_BP is not None:
-        masked_BLD, again = _at_places(masked_BLD, again, places_BP)
-      for _ in range(self.mask_decoder.repeats):
-        masked_BLD, _ = apply_layer(
-          layer, masked_BLD, own, layer_arguments, again
-        )
-      if places_BP is not None:
-        rows_B1 = jnp.arange(len(x_BLD))[:, None]
-        masked_BLD = (
-          jnp.zeros_like(x_BLD).at[rows_B1, places_BP].set(masked_BLD)
-        )
-    if self.norm is not None:
-      x_BLD = self.norm.copy(name=self.norm_name)(x_BLD)
-    if self.mix is not None:
-      x_BLD = self.mix([first_BLD, *states_NBLD][:-1] + [x_BLD])
-    output_dropout = functools.partial(
-      self.output_dropout or self.dropout, deterministic=deterministic
-    )
-    if with_states:
-      entered = [_contents(first_BLD), *states_NBLD][:-1]
-      return jax.tree.map(output_dropout, x_BLD), jnp.stack(entered)
-    if masked_BLD is None:
-      return jax.tree.map(output_dropout, x_BLD)
-    return self.mask_decoder.both(
-      output_dropout(x_BLD), output_dropout(masked_BLD)
-    )
+      draws = not deterministic
+      return self._over_stages(apply_once, x, by_layer, given, draws), None
+    if self.scan and order is None:
+      layers = layer.copy(name="layers")
+      return self._scan(apply_layer, layers, x, own_N, given)
+    copies, collected = {}, []
+    for i in range(self.num_layers) if order is None else order:
+      group = i // self._layers_of_a_group()
+      if group not in copies:
+        copies[group] = self._layer_of(group, layer)
+      apply = apply_once if self.scan else apply_layer
+      x, found = apply(copies[group], x, _at(own_N, i), *given)
+      collected.append(found)
+    return x, collected
 
-  def _over_stages(self, apply_one, x_BLD, own_N, given, *, draws):
+  @nn.nowrap
+  def _layer_of(self, group: int, layer: nn.Module) -> Callable[..., Any]:
+    """Returns the layer with the parameters of a group."""
+    if self.scan:
+      return self._scanned_layer(group, layer)
+    return layer.copy(name=f"layers_{group}")
+
+  @nn.nowrap
+  def _scan(self, apply_layer, layers, x, own_N, given):
+    """Scans over the layers, or over their groups and those of each."""
+    repeats = self._layers_of_a_group()
+    in_axes = (0, nn.broadcast, nn.broadcast)
+    if repeats > 1:
+      apply_layer = nn.scan(
+        apply_layer,
+        variable_broadcast="params",
+        split_rngs={"params": False, "dropout": True},
+        in_axes=in_axes,
+        length=repeats,
+      )
+      own_N = jax.tree.map(
+        lambda x_N: x_N.reshape(-1, repeats, *x_N.shape[1:]), own_N
+      )
+    scanned = nn.scan(
+      apply_layer,
+      variable_axes={"params": 0, "cache": 0},
+      split_rngs={"params": True, "dropout": True},
+      in_axes=in_axes,
+      length=self.num_layers // repeats,
+      metadata_params={nn.PARTITION_NAME: "layers"},
+    )
+    x, collected_N = scanned(layers, x, own_N, *given)
+    if repeats > 1:
+      collected_N = jax.tree.map(
+        lambda x_N: x_N.reshape(-1, *x_N.shape[2:]), collected_N
+      )
+    return x, collected_N
+
+  def _over_stages(self, apply_once, x, by_layer, given, draws):
     """What comes out of the layers, which lie on the stages of a pipeline.
 
     Draws of dropout differ from those without stages, by layer and microbatch.
@@ -347,74 +201,77 @@ class Stack(nn.Module):
     if draws and self.has_rng("dropout"):
       key = self.make_rng("dropout")
 
-    def one(x_BLD, params, own_N, given, place, microbatch):
+    def one(x, params, own, given, place, microbatch):
       arguments, keywords, key = given
       rngs = {}
       if key is not None:
         key = jax.random.fold_in(jax.random.fold_in(key, place), microbatch)
         rngs = {"dropout": key}
       apply = functools.partial(layer.apply, {"params": params}, rngs=rngs)
-      return apply_one(apply, x_BLD, (*own_N, None, None), arguments, keywords)[
-        0
-      ]
+      return apply_once(apply, x, (own, None), arguments, keywords)[0]
 
     if self.remat != "none":
       policy = REMAT_POLICIES[_available(self.remat)]
       one = jax.checkpoint(one, policy=policy, prevent_cse=False)
-    params, own_N = nn.unbox(self.variables["params"]["layers"]), (*own_N[:2],)
+    params = nn.unbox(self.variables["params"]["layers"])
     if given[1].get("decoding") is None:
-      return pipeline.apply(one, params, own_N, x_BLD, (*given, key))
+      return pipeline.apply(one, params, by_layer, x, (*given, key))
 
-    def cached(x_BLD, params, cache, own_N, given):
-      arguments, keywords = given
+    def cached(x, params, cache, own, given):
       variables = {"params": params, "cache": cache or {}}
       kept = []
 
       def apply(*arguments, **keywords):
-        x_BLD, changed = layer.apply(
+        x, changed = layer.apply(
           variables, *arguments, mutable=["cache"], **keywords
         )
         kept.append(changed["cache"])
-        return x_BLD
+        return x
 
-      own = (*own_N, None, None)
-      x_BLD, _ = apply_one(apply, x_BLD, own, arguments, keywords)
-      return x_BLD, kept[0]
+      x, _ = apply_once(apply, x, (own, None), *given)
+      return x, kept[0]
 
     cache_N = self.variables.get("cache", {}).get("layers")
-    x_BLD, cache_N = pipeline.apply_with_cache(
-      cached, params, cache_N, own_N, x_BLD, given
+    x, cache_N = pipeline.apply_with_cache(
+      cached, params, cache_N, by_layer, x, given
     )
     self.put_variable("cache", "layers", cache_N)
-    return x_BLD
+    return x
 
-  def _check_stages(self, with_states, earlier_NBMD) -> None:
+  def _check_decoding(self, keywords) -> None:
+    """Raises UserError for decoding with parameters of several layers."""
+    shares = self._layers_of_a_group() > 1 or self.shared
+    if shares and keywords.get("decoding") is not None:
+      raise UserError(
+        "layers that share parameters (Stack.num_groups, Stack.shared) have no "
+        "cache of their own for decoding; decode with layers that share none"
+      )
+
+  def _check_stages(self, by_layer, after_layer, collect, order) -> None:
     """Raises UserError for what the stages of a pipeline do not compute."""
-    if not self.scan:
+    if axes.num_stages() > 1 and not self.scan:
       raise UserError(
         "Partitioning.num_stages shares the layers of a stack out, which lie "
         "in one array then; set SCAN_LAYERS = True"
       )
-    refused = {
-      "Stack.num_groups": self.num_groups is not None,
-      "Stack.shared": bool(self.shared),
-      "Stack.convolution": self.convolution is not None,
-      "Stack.mix": self.mix is not None,
-      "Stack.mask_decoder": self.mask_decoder is not None,
-      "the states of all layers": with_states,
-      "the states of an earlier text": earlier_NBMD is not None,
-    }
-    for name, asked in refused.items():
-      if asked:
-        raise UserError(
-          f"Partitioning.num_stages does not go with {name}: a stage knows its "
-          "own layers alone; leave one of the two out"
-        )
+    refuse_with_stages(
+      {
+        "Stack.num_groups": self.num_groups is not None,
+        "Stack.shared": bool(self.shared),
+        "an operation between layers": after_layer is not None,
+        "layers that are applied again": order is not None,
+        "the states of all layers": collect is not None,
+        # Those of a microbatch are not cut out of them.
+        "the states of an earlier text": any(
+          array_N.ndim > 1 for array_N in by_layer.values()
+        ),
+      }
+    )
 
-  def _last_layer(self, layer: nn.Module):
-    """Returns the last of the scanned copies of a layer, a function."""
+  def _scanned_layer(self, group: int, layer: nn.Module):
+    """Returns one of the scanned copies of a layer, a function."""
     layers = nn.unbox(self.variables["params"]["layers"])
-    params = jax.tree.map(lambda leaf_N: leaf_N[-1], layers)
+    params = jax.tree.map(lambda leaf_N: leaf_N[group], layers)
     layer = layer.clone(parent=None)
 
     def apply(*arguments, **keywords):
@@ -425,39 +282,15 @@ class Stack(nn.Module):
 
     return apply
 
-  def embedded(
-    self, x_BLD: jax.Array, token_positions_1L: jax.Array
-  ) -> jax.Array:
-    """Embeddings with their positions, normalized, before dropout.
-
-    Args:
-      x_BLD: embeddings [B, L, D], of the width of `position_embedder`.
-      token_positions_1L: The position of each token, [1 or B, L].
-    """
-    if self.position_embedder is not None:
-      added_1LD = self.position_embedder(token_positions_1L)
-      if added_1LD.shape[-1] != x_BLD.shape[-1]:
-        raise UserError(
-          f"{type(self.position_embedder).__name__}.features is "
-          f"{added_1LD.shape[-1]}, but embeddings have {x_BLD.shape[-1]}; set "
-          "EMBED_DIM, which both read"
-        )
-      x_BLD += added_1LD.astype(x_BLD.dtype)
-    if self.input_norm is not None:
-      x_BLD = self.input_norm(x_BLD)
-    return x_BLD
-
   def _layers_of_a_group(self) -> int:
     return 1 if self.num_groups is None else self.num_layers // self.num_groups
 
-  def _with_shared_parts(self, x_BLD, arguments, keywords) -> nn.Module:
+  def _with_shared_parts(self, x, arguments, keywords) -> nn.Module:
     """The layer, whose shared parts read parameters of the stack."""
     layer = self.layer.clone(parent=None)
 
     def init(key, name):
-      variables = layer.init(
-        key, x_BLD, *arguments, **keywords, deterministic=True
-      )
+      variables = layer.init(key, x, *arguments, **keywords, deterministic=True)
       return variables["params"][name]
 
     return self.layer.clone(
@@ -470,19 +303,22 @@ class Stack(nn.Module):
       }
     )
 
-  def _windows(self) -> jax.Array | None:
-    """Returns the window of each layer, int32 [N]; None if all see all."""
-    if all(window is None for window in self.windows):
-      return None
-    largest = jnp.iinfo(jnp.int32).max
-    pattern = [largest if w is None else w for w in self.windows]
-    return jnp.resize(jnp.array(pattern, jnp.int32), self.num_layers)
 
-  def _score_scales(self) -> jax.Array | None:
-    """Returns what the scores of each layer are multiplied by, or None."""
-    if not self.divide_scores_by_depth:
-      return None
-    return 1 / jnp.arange(1, self.num_layers + 1, dtype=jnp.float32)
+def refuse_with_stages(asked: Mapping[str, bool]) -> None:
+  """Raises UserError for what the stages of a pipeline do not compute.
+
+  Args:
+    asked: Whether something is asked for, by its name; nothing is refused
+      without stages.
+  """
+  if axes.num_stages() == 1:
+    return
+  for name, is_asked in asked.items():
+    if is_asked:
+      raise UserError(
+        f"Partitioning.num_stages does not go with {name}: a stage knows its "
+        "own layers alone; leave one of the two out"
+      )
 
 
 class _Given(nn.Module):
@@ -507,23 +343,9 @@ class _Given(nn.Module):
     )
 
 
-def _at_places(query_BLD, keywords, places_BP):
-  """Queries at some places, [B, P, D], and the keywords of a layer for them."""
-  query_BPD = jnp.take_along_axis(query_BLD, places_BP[..., None], axis=1)
-  keywords = dict(keywords)
-  mask_B1LM = masks.whole(keywords["mask_B1LM"])
-  if mask_B1LM is not None:
-    keywords["mask_B1LM"] = jnp.take_along_axis(
-      mask_B1LM, places_BP[:, None, :, None], axis=2
-    )
-  if "relative" in keywords:
-    keywords["relative"] = keywords["relative"].of_queries(places_BP)
-  return query_BPD, keywords
-
-
-def _contents(x) -> jax.Array:
-  """The contents of `Streams`, or x itself."""
-  return getattr(x, "content_BLD", x)
+def _at(tree_N: Any, number: int) -> Any:
+  """Returns the values of one layer."""
+  return jax.tree.map(lambda each_N: each_N[number], tree_N)
 
 
 def _available(remat: str) -> str:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules import layers
 from transformer_zoo.modules.positions import Positions
@@ -104,6 +105,11 @@ class TwoStreamLayer(layers.EncoderLayer):
     y_BLD = apply(content_BLD, **arguments)
     if not isinstance(x, Streams):
       return y_BLD
+    if "window" in of_contents:
+      raise UserError(
+        "Windows.sizes limits what a token sees by its place, which a query "
+        "stream has not; bind Windows.sizes = (None,)"
+      )
     relative = of_contents["relative"].replace(row_1LM=of_queries["row_1LM"])
     arguments |= {**of_queries, "relative": relative}
     del arguments["row_1LM"]

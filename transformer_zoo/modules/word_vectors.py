@@ -17,7 +17,7 @@ from transformer_zoo.modules.positions import Positions
 
 @gin.register
 class NoLayers(nn.Module):
-  """Stands in the place of a `Stack` and gives back what it reads."""
+  """Stands in the place of a `Transformer` and gives back what it reads."""
 
   def __call__(
     self,
@@ -35,7 +35,7 @@ class NoLayers(nn.Module):
   def embedded(
     self, x_BLD: jax.Array, token_positions_1L: jax.Array
   ) -> jax.Array:
-    """As `Stack.embedded`: nothing is added."""
+    """As `Transformer.embedded`: nothing is added."""
     del token_positions_1L
     return x_BLD
 

@@ -225,7 +225,8 @@ class Trained:
 
   def sizes(self) -> dict[str, int]:
     """Returns the settings of `peft` on a stack before which vectors are."""
-    *_, stack = self.model.offers.stacks.values()
+    *_, transformer = self.model.offers.transformers.values()
+    stack = transformer.layer_stack
     layer = stack.layer
     attention = getattr(layer, "self_attention", None) or layer.attention
     return {

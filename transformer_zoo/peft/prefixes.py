@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo import axes
+from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.attention import cache
@@ -27,7 +28,6 @@ from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part as default_part
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import whole_bias
-from transformer_zoo.modules.stack import Stack
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.exchange import Directory
@@ -154,7 +154,7 @@ class Prefixed(Substitute, nn.Module, kw_only=True):
 
 
 class Offset(Substitute, nn.Module, kw_only=True):
-  """A stack in which the position of every token counts a prefix.
+  """A Transformer in which the position of every token counts a prefix.
 
   Attributes:
     prefix_length: P.
@@ -176,7 +176,7 @@ class Offset(Substitute, nn.Module, kw_only=True):
     decoding: cache.Decoding | None = None,
     **keywords,
   ) -> jax.Array:
-    """As `Stack`."""
+    """As `Transformer`."""
     self._check(x_BLD.shape[1], decoding, token_positions_1L)
     if positions is None:
       positions = Positions.of_length(x_BLD.shape[1])
@@ -211,9 +211,10 @@ class Offset(Substitute, nn.Module, kw_only=True):
         f"LearnedPositions.num_positions is {rows}; shorten PREFIX_LENGTH or "
         "TASK_FEATURE_LENGTHS"
       )
+    layer = self.layer_stack.layer
     packed = token_positions_1L is not None and decoding is None
     attention = getattr(
-      self.layer, "attention", getattr(self.layer, "self_attention", None)
+      layer, "attention", getattr(layer, "self_attention", None)
     )
     if packed and (self.biased or getattr(attention, "rotary", None)):
       raise UserError(
@@ -280,7 +281,8 @@ def _write(trained: Trained) -> Written:
   paths = (name.partition("/prefix/") for name in trained.tensors)
   places = sorted({path for path, below, _ in paths if below}, key=_layer)
   offers = trained.model.offers
-  *_, stack = offers.stacks.values()
+  *_, transformer = offers.transformers.values()
+  stack = transformer.layer_stack
   kind = "self_attention" if offers.has_decoder else "attention"
   if len(places) != stack.num_layers or any(
     place.rpartition("/")[2] != kind for place in places
@@ -291,7 +293,8 @@ def _write(trained: Trained) -> Written:
       f"PREFIX_ATTENTIONS = '.*{kind}'"
     )
   attention = getattr(stack.layer, kind)
-  if not stack.biased and (stack.position_bias or attention.position_bias):
+  has_bias = transformer.position_bias or attention.position_bias
+  if not transformer.biased and has_bias:
     raise UserError(
       "`transformers` gives the scores of a prefix a relative position bias, "
       "and this model does not; train it with "
@@ -363,11 +366,12 @@ def positions_after_prefix(
 
   Args:
     length: The length of the prefix.
-    stacks: A regular expression that matches the whole names of the stacks.
+    stacks: A regular expression that matches the whole names of the
+      Transformers.
     biased: See `Offset`.
   """
 
-  @PREFIX.rule(stacks, of=Stack)
+  @PREFIX.rule(stacks, of=Transformer)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return substitution.extended(

@@ -14,6 +14,7 @@ import gin
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import parts
 from transformer_zoo.peft.method import Rule
 
 # (name, part) -> the part that takes its place, or the part itself.
@@ -23,7 +24,7 @@ Replace = Callable[[str, nn.Module], nn.Module]
 # that of the parent.
 _RENAMED = {"layer": "layers", "first_layer": "layers"}
 _WITHOUT_NAME = frozenset(
-  {"discriminator", "head", "parts", "softmax", "stack"}
+  {"discriminator", "head", "layer_stack", "parts", "softmax", "transformer"}
 )
 
 
@@ -137,7 +138,7 @@ def extended(
       f"{extension.__name__} a second time; name the method once, or choose "
       "other projections for the second one"
     )
-  return replaced(part, _extended_kind(extension, type(part)), **added)
+  return parts.replaced(part, _extended_kind(extension, type(part)), **added)
 
 
 @functools.cache
@@ -151,7 +152,7 @@ def unextended(part: nn.Module) -> nn.Module:
   """Returns a part as it was before its last extension."""
   kind = type(part).__bases__[-1]
   names = {field.name for field in dataclasses.fields(kind)}
-  fields = {n: v for n, v in _fields(part).items() if n in names}
+  fields = {n: v for n, v in parts.fields_of(part).items() if n in names}
   return kind(**fields, name=part.name)
 
 
@@ -166,23 +167,12 @@ def taken_apart(
   extensions = []
   while isinstance(part, Substitute):
     before = unextended(part)
-    names = _fields(part).keys() - _fields(before).keys()
+    names = parts.fields_of(part).keys() - parts.fields_of(before).keys()
     added = {name: getattr(part, name) for name in names}
     extension = type(part).__bases__[0]
     extensions.append(functools.partial(extended, extension=extension, **added))
     part = before
   return part, extensions[::-1]
-
-
-def replaced(part: nn.Module, kind: type[nn.Module], **added: Any) -> nn.Module:
-  """Returns a part of another kind with all fields of this one.
-
-  Args:
-    part: the part.
-    kind: has all of its fields.
-    **added: fields that only `kind` has, and those that change.
-  """
-  return kind(**(_fields(part) | added), name=part.name)
 
 
 def rebuilt(model: nn.Module, rule: Replace) -> nn.Module:
@@ -266,7 +256,7 @@ def _rebuilt(
   if id(value) not in done:
     fields = {
       field: _rebuilt(inner, rule, done, _joined(name, field))
-      for field, inner in _fields(value).items()
+      for field, inner in parts.fields_of(value).items()
     }
     done[id(value)] = rule(name, value.clone(**fields))
   return done[id(value)]
@@ -278,12 +268,3 @@ def _joined(parent: str, field: str) -> str:
     return parent
   field = _RENAMED.get(field, field)
   return f"{parent}/{field}" if parent else field
-
-
-def _fields(part: nn.Module) -> dict[str, Any]:
-  """Returns the fields of a part, without Linen's own."""
-  return {
-    field.name: getattr(part, field.name)
-    for field in dataclasses.fields(part)
-    if field.init and field.name not in ("parent", "name")
-  }

@@ -75,7 +75,7 @@ def test_gin_files_are_the_released_models(config, architecture, size):
   shipped = families.zoo_config.build(
     "MODEL",
     [f"architectures/{architecture}.gin", f"sizes/{size}.gin"],
-    ["encoder/Stack.mask_decoder=None"],
+    ["encoder/deberta_transformer.mask_decoder=None"],
   )
   assert not comparison.differences(model, shipped)
 
@@ -212,8 +212,8 @@ def test_a_model_with_a_mask_decoder_is_none_of_theirs():
     family_of(V3_BASE).config(model)
   assert str(caught.value) == (
     "deberta-v2 models have no enhanced mask decoder, which the head of masked "
-    "tokens reads here; train with encoder/Stack.mask_decoder = None to write "
-    "it"
+    "tokens reads here; train with encoder/deberta_transformer.mask_decoder = "
+    "None to write it"
   )
 
 

@@ -158,7 +158,7 @@ def test_an_export_finds_the_family(name, model_type, tmp_path):
 def test_published_bert():
   model = families.build({**BERT_BASE, **MULTILINGUAL})
   assert (model.pad_id, model.token_type_embedder.num_types) == (0, 2)
-  assert model.encoder.layer.mlp.activation == "gelu_exact"
+  assert model.encoder.layer_stack.layer.mlp.activation == "gelu_exact"
   assert model.heads.parts["tokens"].activation == "gelu_exact"
   assert model.encoder.position_embedder.num_positions == 512
 
@@ -188,7 +188,7 @@ def test_the_dropout_of_a_head_that_is_not_said_is_that_of_layers():
     changes = {"classifier_dropout": said, "hidden_dropout_prob": 0.3}
     model = families.build({**config, **changes})
     assert model.heads.parts["classes"].dropout.rate == rate
-    assert model.encoder.layer.dropout.rate == 0.3
+    assert model.encoder.layer_stack.layer.dropout.rate == 0.3
 
 
 def of_pre_training(tensors):

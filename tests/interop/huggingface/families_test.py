@@ -44,8 +44,8 @@ def test_published_gpt():
   model = families.build(published.GPT)
   assert model.pad_id == 0
   assert model.token_embedder.num_embeddings == 40478
-  assert model.decoder.stack.norm is None
-  layer = model.decoder.stack.layer
+  assert model.decoder.transformer.norm is None
+  layer = model.decoder.transformer.layer_stack.layer
   assert (layer.mlp.d_ff, layer.mlp.activation) == (3072, "gelu")
   assert (layer.dropout.rate, layer.mlp.dropout.rate) == (0.1, 0.0)
 
@@ -53,12 +53,13 @@ def test_published_gpt():
 def test_published_gpt_2_pads_with_eos():
   model = families.build(published.GPT_2)
   assert model.pad_id == 50256
-  assert model.decoder.stack.position_embedder.num_positions == 1024
+  assert model.decoder.transformer.position_embedder.num_positions == 1024
 
 
 def test_published_gpt_neo():
-  stack = families.build(published.GPT_NEO).decoder.stack
-  assert stack.windows == (None, 256)
+  transformer = families.build(published.GPT_NEO).decoder.transformer
+  stack = transformer.layer_stack
+  assert transformer.by_layer[0].sizes == (None, 256)
   assert not stack.layer.self_attention.scale_scores
   assert not stack.layer.self_attention.key.use_bias
   assert stack.layer.self_attention.out.use_bias
@@ -69,12 +70,13 @@ def test_published_bloom():
   """Of bloom-560m, as it lies on the hub."""
   model = families.build(published.BLOOM)
   assert (model.pad_id, model.token_embedder.num_embeddings) == (3, 250880)
-  stack = model.decoder.stack
-  assert stack.position_embedder is None
-  assert stack.position_bias.num_heads == 16
-  assert stack.input_norm is not None
+  transformer = model.decoder.transformer
+  assert transformer.position_embedder is None
+  assert transformer.position_bias.num_heads == 16
+  assert transformer.input_norm is not None
+  stack = transformer.layer_stack
   assert (stack.num_layers, stack.layer.mlp.d_ff) == (24, 4096)
-  assert stack.layer.dropout.rate == stack.dropout.rate == 0.0
+  assert stack.layer.dropout.rate == transformer.dropout.rate == 0.0
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_what_bloom_has_not_is_refused_by_name(change):
 def test_published_llama_3():
   model = families.build(published.LLAMA_3)
   assert model.pad_id == 128001
-  attention = model.decoder.stack.layer.self_attention
+  attention = model.decoder.transformer.layer_stack.layer.self_attention
   assert attention.num_kv_heads == 8
   assert (attention.rotary.theta, attention.rotary.stretch) == (5e5, 32.0)
   assert attention.rotary.trained_length == 8192
@@ -130,10 +132,10 @@ def test_published_bart():
   """Of bart-large-cnn and mbart-large-cc25, as they lie on the hub."""
   model = families.build(published.BART_CNN)
   assert (model.pad_id, model.token_embedder.num_embeddings) == (1, 50264)
-  stack = model.decoder.stack
-  assert stack.position_embedder.num_positions == 1024
-  assert stack.position_embedder.offset == 2
-  assert stack.norm is None and stack.input_norm is not None
+  transformer = model.decoder.transformer
+  assert transformer.position_embedder.num_positions == 1024
+  assert transformer.position_embedder.offset == 2
+  assert transformer.norm is None and transformer.input_norm is not None
   assert not model.token_embedder.multiply_by_sqrt_depth
   model = families.build(published.MBART)
   assert model.token_embedder.multiply_by_sqrt_depth
@@ -162,7 +164,7 @@ def test_published_opus_mt():
   assert model.pad_id == 58100
   assert model.target_embedder is None
   assert model.token_embedder.multiply_by_sqrt_depth
-  assert model.encoder.layer.mlp.activation == "silu"
+  assert model.encoder.layer_stack.layer.mlp.activation == "silu"
   assert model.decoder.head.use_bias
 
 
@@ -267,7 +269,7 @@ def test_two_windows_are_not_gpt_neo_s():
   model = zoo_config.build(
     "MODEL",
     ["architectures/gpt_3.gin", "sizes/gpt_3_small.gin"],
-    ["Stack.windows=(3, 5)"],
+    ["Windows.sizes=(3, 5)"],
   )
   with pytest.raises(
     UserError, match=r"^gpt_neo models have one window, not \(3, 5\)$"

@@ -156,7 +156,7 @@ CONFIGS = {
       "num_heads": 12,
       "num_layers": 12,
     },
-    {"MLP_DIM": 3072, "Stack.windows": (None, 256)},
+    {"MLP_DIM": 3072, "Windows.sizes": (None, 256)},
   ),
   "llama-7b": (
     {
@@ -220,7 +220,7 @@ CONFIGS = {
       "torch_dtype": "bfloat16",
       "vocab_size": 32000,
     },
-    {"NUM_KV_HEADS": 8, "Stack.windows": (4096,)},
+    {"NUM_KV_HEADS": 8, "Windows.sizes": (4096,)},
   ),
   "qwen2-7b": (
     {
@@ -249,6 +249,6 @@ CONFIGS = {
       "use_sliding_window": False,
       "vocab_size": 152064,
     },
-    {"HEAD_DIM": 128, "query/Linear.use_bias": True, "Stack.windows": (None,)},
+    {"HEAD_DIM": 128, "query/Linear.use_bias": True, "Windows.sizes": (None,)},
   ),
 }

@@ -234,10 +234,10 @@ def test_attention_types_that_are_none(types, sentence):
 def test_attention_layers_overrule_attention_types():
   """As in `transformers` (tests/oracles/families_test.py)."""
   kinds = ["local"] + ["global"] * 23
-  windows = bindings("gpt_neo", attention_layers=kinds)["Stack.windows"]
+  windows = bindings("gpt_neo", attention_layers=kinds)["Windows.sizes"]
   assert windows == (256,) + (None,) * 23
   types = [[["local"], 1], [["global"], 23]]
-  assert bindings("gpt_neo", attention_types=types)["Stack.windows"] == windows
+  assert bindings("gpt_neo", attention_types=types)["Windows.sizes"] == windows
   for kinds in ([], ["local"]):
     assert refusal("gpt_neo", attention_layers=kinds) == (
       f"config.json of a gpt_neo model has attention_layers of {len(kinds)} "
@@ -263,7 +263,7 @@ def test_neutral_values_change_nothing(kind, config):
 def test_a_mistral_without_a_window():
   """Its class reads sliding_window alone."""
   alone = bindings("mistral", sliding_window=None)
-  assert alone["Stack.windows"] == (None,)
+  assert alone["Windows.sizes"] == (None,)
   more = {"use_sliding_window": False, "layer_types": FULL}
   assert bindings("mistral", sliding_window=None, **more) == alone
   for name, value in more.items():

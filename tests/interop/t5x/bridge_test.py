@@ -245,8 +245,8 @@ def test_a_model_is_built_beside_what_another_program_has_configured(
     model = bridge.architecture(
       ["architectures/t5_1_1.gin", "sizes/tiny.gin"], ["NUM_HEADS=2"], 0.25
     )
-    assert model.encoder.layer.attention.num_heads == 2
-    assert model.encoder.layer.dropout.rate == 0.25
+    assert model.encoder.layer_stack.layer.attention.num_heads == 2
+    assert model.encoder.layer_stack.layer.dropout.rate == 0.25
     with pytest.raises(UserError, match="NUM_HEDS"):
       bridge.architecture(
         ["architectures/t5_1_1.gin", "sizes/tiny.gin"], ["NUM_HEDS=2"]

@@ -356,7 +356,7 @@ def test_rows_are_of_the_distance_alone(max_distance):
 
 
 CONVOLUTION = (
-  "encoder/Stack.convolution=@Convolution()",
+  "encoder/deberta_transformer.convolution=@Convolution()",
   "Convolution.norm=%NORM",
   "Convolution.dropout=@Dropout()",
 )
@@ -490,7 +490,7 @@ def test_the_mask_decoder_by_hand():
   table = params["encoder"]["mask_decoder"]["positions"]["pos_embedding"]
   query = np.asarray(before) + table[BATCH["encoder_positions"]]
   mask_B1LM = masks.segment_mask(TEXTS_BL, TEXTS_BL)
-  layer = encoder.layer.clone(parent=None)
+  layer = encoder.layer_stack.layer.clone(parent=None)
   for _ in range(2):
     query = programs.apply(
       layer,

@@ -472,4 +472,6 @@ def test_kernels_are_bound_by_name():
     root="MODEL",
   )
   model = config.value("MODEL")
-  assert model.encoder.layer.attention.kernel == ChunkedAttention(queries=64)
+  assert model.encoder.layer_stack.layer.attention.kernel == ChunkedAttention(
+    queries=64
+  )

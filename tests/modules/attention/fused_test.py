@@ -471,7 +471,7 @@ def assert_described(given):
     ("shared", None, {}, True),
     ("prefix_lm", None, {}, False),
     ("prefix_lm", None, {}, True),
-    ("gpt_3", None, {"Stack.windows": (None, 3)}, True),
+    ("gpt_3", None, {"Windows.sizes": (None, 3)}, True),
     ("lm", "positions/alibi.gin", {}, False),
   ],
 )
@@ -481,7 +481,7 @@ def test_models_describe_their_masks_and_biases(
   model, converter = tiny_models.build(
     architecture, *filter(None, [part]), DTYPE="float32", **macros
   )
-  if "Stack.windows" not in macros:  # Each layer has one of its own.
+  if "Windows.sizes" not in macros:  # Each layer has one of its own.
     model = tiny_models.shallow(model)
   batch = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=packing

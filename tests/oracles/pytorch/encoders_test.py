@@ -73,7 +73,7 @@ def test_outputs_and_gradient_of_every_parameter(name, report):
   # rounding, on both sides. One that is turned, or meets the vectors of
   # distances, does not.
   most = max(v for k, v in largest.items() if k.startswith("gradient/"))
-  attention = model.encoder.layer.attention
+  attention = model.encoder.layer_stack.layer.attention
   seen = (
     model.encoder.relative_embedder is not None
     or getattr(attention, "rotary", None) is not None

@@ -40,7 +40,7 @@ MODELS = {
   "gpt_3": (
     "GPTNeoForCausalLM",
     ("gpt_3", "attention/scale_in_initialization.gin"),
-    ("Stack.windows=(None, 5)", *WITHOUT_BIASES),
+    ("Windows.sizes=(None, 5)", *WITHOUT_BIASES),
   ),
 }
 WAYS = {

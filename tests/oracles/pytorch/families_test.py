@@ -51,7 +51,7 @@ def test_logits_loss_and_gradient_of_every_parameter(name, report):
   theirs = huggingface.outputs(described, model, params, batch)
   assert set(found) == set(theirs)
   largest = {entry: np.abs(value).max() for entry, value in theirs.items()}
-  if model.decoder.stack.layer.self_attention.rotary is None:
+  if model.decoder.transformer.layer_stack.layer.self_attention.rotary is None:
     # A bias of all keys cancels in the softmax: what is left of its gradient
     # is rounding, on both sides.
     most = max(v for k, v in largest.items() if k.startswith("gradient/"))

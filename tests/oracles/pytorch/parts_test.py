@@ -49,7 +49,7 @@ GATED = {
 def mlp_of(part: str):
   """The network of parts/feed_forward/<part>.gin."""
   model, _ = tiny_models.build("lm", f"feed_forward/{part}.gin")
-  return model.decoder.stack.layer.mlp.clone(d_ff=F)
+  return model.decoder.transformer.layer_stack.layer.mlp.clone(d_ff=F)
 
 
 @pytest.mark.parametrize("part", NETWORKS)
@@ -143,7 +143,7 @@ def test_connections_of_a_decoder_layer(norm_first):
   model, _ = tiny_models.build(
     "transformer_2017", f"connections/{part}.gin", **sizes
   )
-  layer = model.decoder.stack.layer
+  layer = model.decoder.transformer.layer_stack.layer
   keywords = {
     "mask_B1LM": jnp.tril(jnp.ones((1, 1, L, L), bool)),
     "bias_1HLM": None,

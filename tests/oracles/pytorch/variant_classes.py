@@ -38,7 +38,7 @@ QKV = tuple(ATTENTION + name for name in ("query", "key", "value"))
 
 
 def _attention(model):
-  return model.decoder.stack.layer.self_attention
+  return model.decoder.transformer.layer_stack.layer.self_attention
 
 
 def _bloom(model):
@@ -87,7 +87,7 @@ def _gpt_j(model):
     n_embd=D,
     n_layer=LAYERS,
     n_head=_attention(model).num_heads,
-    n_inner=model.decoder.stack.layer.mlp.d_ff,
+    n_inner=model.decoder.transformer.layer_stack.layer.mlp.d_ff,
     n_positions=64,
     rotary_dim=_attention(model).rotary.rotated,
   )
@@ -113,7 +113,7 @@ def _gpt_neox(model):
     hidden_size=D,
     num_hidden_layers=LAYERS,
     num_attention_heads=attention.num_heads,
-    intermediate_size=model.decoder.stack.layer.mlp.d_ff,
+    intermediate_size=model.decoder.transformer.layer_stack.layer.mlp.d_ff,
     max_position_embeddings=64,
     rope_parameters={
       "rope_type": "default",
@@ -170,7 +170,7 @@ def _llama_like(kind, model, norms, **settings):
     num_hidden_layers=LAYERS,
     num_attention_heads=attention.num_heads,
     num_key_value_heads=attention.num_kv_heads,
-    intermediate_size=model.decoder.stack.layer.mlp.d_ff,
+    intermediate_size=model.decoder.transformer.layer_stack.layer.mlp.d_ff,
     max_position_embeddings=64,
     rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
     pad_token_id=None,
@@ -217,7 +217,7 @@ def _gemma_2(model):
     },
     head_dim=_attention(model).head_dim,
     query_pre_attn_scalar=_attention(model).head_dim,
-    sliding_window=model.decoder.stack.windows[0],
+    sliding_window=model.decoder.transformer.by_layer[0].sizes[0],
     attn_logit_softcapping=None,
     final_logit_softcapping=None,
   )

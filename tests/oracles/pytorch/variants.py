@@ -36,7 +36,7 @@ def _of_definitions(name):
     key: torch.tensor(value, requires_grad=True)
     for key, value in traverse_util.flatten_dict(params, sep="/").items()
   }
-  attention = model.decoder.stack.layer.self_attention
+  attention = model.decoder.transformer.layer_stack.layer.self_attention
   sizes = reference_parts.Sizes(
     num_layers=LAYERS,
     num_heads=attention.num_heads,

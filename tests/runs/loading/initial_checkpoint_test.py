@@ -180,8 +180,9 @@ class TestOtherMathematics:
 
   other = staticmethod(lambda: build(**{"GatedMlp.activation": "silu"}))
   fields = (
-    "  decoder.stack.layer.mlp.activation: 'silu' instead of 'gelu'\n"
-    "  encoder.layer.mlp.activation: 'silu' instead of 'gelu'\n"
+    "  decoder.transformer.layer_stack.layer.mlp.activation: 'silu' instead of "
+    "'gelu'\n"
+    "  encoder.layer_stack.layer.mlp.activation: 'silu' instead of 'gelu'\n"
   )
 
   def test_refused_with_the_fields(self, checkpoints, run):
@@ -191,7 +192,10 @@ class TestOtherMathematics:
       assert self.fields in text
 
   def test_allowed_field_by_field(self, checkpoints, run, params):
-    whole = "decoder.stack.layer.mlp.activation", "encoder.layer.mlp.activation"
+    whole = tuple(
+      f"{side}.layer_stack.layer.mlp.activation"
+      for side in ("decoder.transformer", "encoder")
+    )
     for fields in (("activation",), whole):
       placed, _ = restored(run, self.other(), other_fields=fields)
       assert_equal(placed, params)

@@ -273,8 +273,9 @@ def test_everything_else_is_as_strict_as_ever(tmp_path):
     path, build("tokens", VOCAB_SIZE=50)
   )
   other = build("classes", **{"Mlp.activation": "relu"})
-  assert "encoder.layer.mlp.activation: 'relu' instead of 'gelu'" in refusal(
-    path, other
+  assert (
+    "encoder.layer_stack.layer.mlp.activation: 'relu' instead of 'gelu'"
+    in refusal(path, other)
   )
   # A head that is read has to compute what it did.
   other = build("tokens", **{"TransformedLogits.activation": "relu"})

@@ -76,7 +76,7 @@ def test_factors_are_those_of_electra(scan):
     (
       "deberta_v2",
       "../heads/classes.gin",
-      "Stack.convolution = @Convolution()",
+      "deberta_transformer.convolution = @Convolution()",
       "encoder/convolution/kernel",
       DECAY**3,
     ),

@@ -529,7 +529,7 @@ def tied(parts: Parts) -> bool:
 
 
 def windows_of_layers(banded: Sequence[bool], width: int | None) -> Windows:
-  """Returns `Stack.windows`: the shortest repeated pattern of all layers.
+  """Returns `Windows.sizes`: the shortest repeated pattern of all layers.
 
   Args:
     banded: Whether a layer sees the last tokens alone, of each layer.

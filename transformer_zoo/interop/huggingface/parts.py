@@ -26,7 +26,7 @@ PLACES = {
   "RMSNorm.epsilon": "layer.norm.epsilon",
   "Embed.multiply_by_sqrt_depth": "tokens.multiply_by_sqrt_depth",
   "Attention.scale_scores": "attention.scale_scores",
-  "Stack.divide_scores_by_depth": "divides_by_depth",
+  "ScoreScales.divide_by_depth": "divides_by_depth",
 }
 
 
@@ -38,7 +38,7 @@ class Parts:
 
   Attributes:
     model: The model.
-    side: The stack that is described: "encoder", "decoder", or "reader", a
+    side: The side that is described: "encoder", "decoder", or "reader", a
       decoder with the heads of an encoder.
     kind: The model_type of theirs that describes it, for sentences.
   """
@@ -49,7 +49,7 @@ class Parts:
 
   @property
   def encoder(self) -> "Parts":
-    """The parts of the encoder of a model with two stacks."""
+    """The parts of the encoder of a model with two sides."""
     return dataclasses.replace(self, side="encoder")
 
   @property
@@ -58,13 +58,18 @@ class Parts:
     return self.model.token_embedder
 
   @property
-  def stack(self) -> nn.Module:
-    """The stack of layers."""
+  def transformer(self) -> nn.Module:
+    """The layers with what stands around them."""
     if self.side == "encoder":
       return self.model.encoder
     if self.side == "reader":
       return self.model.reader
-    return self.model.decoder.stack
+    return self.model.decoder.transformer
+
+  @property
+  def stack(self) -> nn.Module:
+    """The stack of layers."""
+    return self.transformer.layer_stack
 
   @property
   def layer(self) -> nn.Module:
@@ -73,7 +78,7 @@ class Parts:
 
   @property
   def attention(self) -> nn.Module:
-    """The attention of a stack to itself."""
+    """The attention of a side to itself."""
     if self.side == "encoder":
       return self.layer.attention
     return self.layer.self_attention
@@ -85,53 +90,53 @@ class Parts:
 
   @property
   def dropout(self) -> nn.Module:
-    """The dropout of what enters a stack."""
-    return self.stack.dropout
+    """The dropout of what enters the layers."""
+    return self.transformer.dropout
 
   @property
   def norm(self) -> nn.Module | None:
-    """The norm of what comes out of a stack."""
-    return self.stack.norm
+    """The norm of what comes out of the layers."""
+    return self.transformer.norm
 
   @property
   def windows(self) -> tuple[int | None, ...]:
     """The windows of the layers, repeated in turn."""
-    return self.stack.windows
+    return self._of_each_layer("Windows").sizes
 
   @property
   def divides_by_depth(self) -> bool:
     """Whether scores are divided by the number of their layer."""
-    return self.stack.divide_scores_by_depth
+    return self._of_each_layer("ScoreScales").divide_by_depth
 
   @property
   def positions(self) -> nn.Module | None:
     """The table of positions that are added to the embeddings."""
-    return self.stack.position_embedder
+    return self.transformer.position_embedder
 
   @property
   def bias(self) -> nn.Module | None:
     """The bias of scores by distance that all layers have in common."""
-    return self.stack.position_bias
+    return self.transformer.position_bias
 
   @property
   def relative(self) -> nn.Module | None:
     """The table or the sinusoids of distances."""
-    return self.stack.relative_embedder
+    return self.transformer.relative_embedder
 
   @property
   def input_projection(self) -> nn.Module | None:
     """The map from the embeddings to the width of the layers."""
-    return self.stack.input_projection
+    return self.transformer.input_projection
 
   @property
   def convolution(self) -> nn.Module | None:
     """The convolution that is joined to the output of the first layer."""
-    return self.stack.convolution
+    return self.transformer.convolution
 
   @property
   def mask_decoder(self) -> nn.Module | None:
     """The enhanced mask decoder."""
-    return self.stack.mask_decoder
+    return self.transformer.mask_decoder
 
   @property
   def softmax(self) -> nn.Module:
@@ -142,3 +147,8 @@ class Parts:
   def heads(self) -> Mapping[str, nn.Module]:
     """The heads of an encoder by their names."""
     return self.model.heads.parts
+
+  def _of_each_layer(self, kind: str) -> nn.Module | None:
+    """The part of this kind that gives each layer values of its own."""
+    parts = {type(part).__name__: part for part in self.transformer.by_layer}
+    return parts.get(kind)

@@ -41,7 +41,7 @@ class Bridge(nn.Module):
   @property
   def scan_layers(self) -> bool:
     """Whether caches have a leading axis of layers; T5X asks for it."""
-    return self.model.decoder.stack.scan
+    return self.model.decoder.transformer.layer_stack.scan
 
   def initialize(self, **batch: jax.Array) -> None:
     """Makes the parameters and, beside them, the names of their axes."""

@@ -239,7 +239,7 @@ class DisentangledAttention(nn.Module):
     if relative is None:
       raise UserError(
         "DisentangledAttention has terms of positions, but the stack has no "
-        "table of distances; bind Stack.relative_embedder = "
+        "table of distances; bind Transformer.relative_embedder = "
         "@RelativeEmbeddings(), or content_to_position and "
         "position_to_content = False"
       )

@@ -186,6 +186,23 @@ def windowed(
   )
 
 
+def within(
+  window: jax.Array | None, mask: jax.Array | Mask | None, positions: Positions
+) -> tuple[jax.Array | Mask | None, Positions]:
+  """The mask and the positions of a layer that sees near keys.
+
+  Args:
+    window: As of `window_mask`, the largest integer for everything; None of a
+      stack whose layers all see everything.
+    mask: The mask; None if it allows all.
+    positions: The positions of queries and keys.
+  """
+  if window is None:
+    return mask, positions
+  local = window < jnp.iinfo(jnp.int32).max
+  return windowed(mask, positions, window), positions.replace(local=local)
+
+
 def combine(*masks: jax.Array | None) -> jax.Array | None:
   """The conjunction of the masks that are given, broadcast together."""
   given = [mask for mask in masks if mask is not None]

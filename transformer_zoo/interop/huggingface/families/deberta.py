@@ -56,7 +56,7 @@ def _positions(found: Mapping[str, Any]) -> dict[str, Any]:
     return {}
   return {
     "MAX_POSITIONS": found["max_position_embeddings"],
-    "Stack.position_embedder": Reference("@LearnedPositions()"),
+    "Transformer.position_embedder": Reference("@LearnedPositions()"),
   }
 
 
@@ -66,7 +66,7 @@ def _longest(found: Mapping[str, Any]) -> int:
 
 def _distances(found: Mapping[str, Any]) -> dict[str, Any]:
   if not found["relative_attention"]:
-    return {"encoder/Stack.relative_embedder": None}
+    return {"encoder/Transformer.relative_embedder": None}
   return {"RelativeEmbeddings.num_buckets": _longest(found)}
 
 
@@ -148,7 +148,7 @@ def _convolution(found: Mapping[str, Any]) -> dict[str, Any]:
   if not found["conv_kernel_size"]:
     return {}
   return {
-    "encoder/Stack.convolution": Reference("@Convolution()"),
+    "encoder/deberta_transformer.convolution": Reference("@Convolution()"),
     "Convolution.kernel_size": found["conv_kernel_size"],
     "Convolution.norm": _NORM,
     "Convolution.dropout": Reference("@Dropout()"),
@@ -332,8 +332,8 @@ class Deberta(bert.Bert):
     if decoder is not None:
       raise UserError(
         f"{self.kind} models have no enhanced mask decoder, which the head "
-        "of masked tokens reads here; train with encoder/Stack.mask_decoder "
-        "= None to write it"
+        "of masked tokens reads here; train with "
+        "encoder/deberta_transformer.mask_decoder = None to write it"
       )
     return super().config(model)
 
@@ -471,7 +471,7 @@ FAMILIES = (
     layer=_LAYER,
     has_pooler=False,
     architecture_file="architectures/deberta.gin",
-    bindings={"encoder/Stack.mask_decoder": None},
+    bindings={"encoder/deberta_transformer.mask_decoder": None},
     written={"type_vocab_size": 0},
   ),
   Deberta(
@@ -488,7 +488,7 @@ FAMILIES = (
     layer=_LAYER,
     has_pooler=False,
     architecture_file="architectures/deberta_v2.gin",
-    bindings={"encoder/Stack.mask_decoder": None},
+    bindings={"encoder/deberta_transformer.mask_decoder": None},
     written={"type_vocab_size": 0},
   ),
 )

@@ -38,7 +38,7 @@ def _projected_width(parts: Parts) -> int:
   if parts.input_projection is None:
     raise UserError(
       f"{parts.kind} models have a projection from embeddings to layers, "
-      "and this model has none (Stack.input_projection)"
+      "and this model has none (Transformer.input_projection)"
     )
   return _width(parts)
 

@@ -45,7 +45,7 @@ OF_GPT_2 = Attributes(
     Attribute("layer_norm_epsilon", 1e-5, "LayerNorm.epsilon"),
     Attribute("scale_attn_weights", True, "Attention.scale_scores"),
     Attribute(
-      "scale_attn_by_inverse_layer_idx", False, "Stack.divide_scores_by_depth"
+      "scale_attn_by_inverse_layer_idx", False, "ScoreScales.divide_by_depth"
     ),
     Attribute("tie_word_embeddings", True, of=attributes.tied),
     attributes.padding("DecoderOnly.pad_id"),

@@ -42,7 +42,7 @@ def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
   windows = attributes.windows_of_layers(
     [k == "local" for k in kinds], found["window_size"]
   )
-  return {"Stack.windows": windows}
+  return {"Windows.sizes": windows}
 
 
 def _patterns(attention_types: list) -> list[tuple[list, int]]:

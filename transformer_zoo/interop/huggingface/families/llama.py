@@ -49,7 +49,7 @@ def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
       )
   _check_layer_types(found, kinds, [_LAYER_TYPES[False]])
   banded = [width is not None] * found["num_hidden_layers"]
-  return {"Stack.windows": attributes.windows_of_layers(banded, width)}
+  return {"Windows.sizes": attributes.windows_of_layers(banded, width)}
 
 
 def _windows_by_layer(
@@ -63,7 +63,7 @@ def _windows_by_layer(
     found["use_sliding_window"] and kind == _LAYER_TYPES[True] for kind in kinds
   ]
   windows = attributes.windows_of_layers(banded, found["sliding_window"])
-  return {"Stack.windows": windows}
+  return {"Windows.sizes": windows}
 
 
 def _check_layer_types(found, kinds, known) -> None:

@@ -41,7 +41,7 @@ def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
   windows = attributes.windows_of_layers(
     [kind == _LOCAL for kind in kinds], found["local_attention"] // 2 + 1
   )
-  return {"encoder/Stack.windows": windows}
+  return {"encoder/Windows.sizes": windows}
 
 
 def _layer_types(parts: Parts) -> list[str]:
