@@ -101,3 +101,18 @@ def test_an_unknown_activation_is_refused(module):
     "silu, sigmoid, tanh, linear",
   ):
     module(d_ff=7, activation="gleu")
+
+
+def test_an_activation_may_be_a_function():
+  x = np.ones((1, 1, 5), np.float32)
+  named, given = (
+    programs.run(
+      nn.Module.init_with_output,
+      Mlp(d_ff=3, activation=activation),
+      jax.random.key(0),
+      x,
+      deterministic=True,
+    )[0]
+    for activation in ("relu", jax.nn.relu)
+  )
+  np.testing.assert_array_equal(named, given)

@@ -27,14 +27,14 @@ class Convolution(nn.Module):
 
   Attributes:
     kernel_size: The number of neighbours, the token itself among them; odd.
-    activation: a key of `feed_forward.ACTIVATIONS`.
+    activation: a key of `feed_forward.ACTIVATIONS`, or a function.
     norm: The normalization of the sum.
     dropout: applied before the activation.
     kernel_init: The distribution of the kernel.
   """
 
   kernel_size: int = 3
-  activation: str = "gelu_exact"
+  activation: feed_forward.Activation = "gelu_exact"
   norm: nn.Module = part(LayerNorm)
   dropout: nn.Module = part(Dropout)
   kernel_init: Callable = initializers.fan_in_truncated_normal
@@ -81,7 +81,7 @@ class Convolution(nn.Module):
     added_BLD = seen_BLX @ kernel_XD.astype(x_BLD.dtype)
     added_BLD += jnp.broadcast_to(bias_D.astype(x_BLD.dtype), x_BLD.shape)
     added_BLD = self.dropout(added_BLD, deterministic=deterministic)
-    added_BLD = feed_forward.ACTIVATIONS[self.activation](added_BLD)
+    added_BLD = feed_forward.activation(self.activation)(added_BLD)
     self.norm(added_BLD)  # Makes the parameters; the result is not used.
     return added_BLD, nn.unbox(self.norm.variables["params"])
 

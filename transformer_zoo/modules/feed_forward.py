@@ -1,5 +1,7 @@
 """Position-wise feed-forward networks."""
 
+from collections.abc import Callable
+
 from flax import linen as nn
 import gin
 import jax
@@ -44,12 +46,22 @@ ACTIVATIONS = {
 }
 
 
-def check_activation(name: str) -> None:
-  """Raises UserError for a name that is no key of `ACTIVATIONS`."""
-  if name not in ACTIVATIONS:
+# A key of `ACTIVATIONS`, or a function that gin binds as `@name`.
+Activation = str | Callable[[jax.Array], jax.Array]
+
+
+def check_activation(given: Activation) -> None:
+  """Raises UserError for what is no function and no key of `ACTIVATIONS`."""
+  if not callable(given) and given not in ACTIVATIONS:
     raise UserError(
-      f"unknown activation {name!r}; allowed: {', '.join(ACTIVATIONS)}"
+      f"unknown activation {given!r}; allowed: {', '.join(ACTIVATIONS)}, or a "
+      "function of yours that is registered with gin, as @my_activation"
     )
+
+
+def activation(given: Activation) -> Callable[[jax.Array], jax.Array]:
+  """Returns the function of an activation."""
+  return given if callable(given) else ACTIVATIONS[given]
 
 
 @gin.register(module="feed_forward")
@@ -77,13 +89,13 @@ class Mlp(nn.Module):
 
   Attributes:
     d_ff: width of the hidden layer.
-    activation: a key of `ACTIVATIONS`.
+    activation: a key of `ACTIVATIONS`, or a function.
     wi, wo: the projections in and out.
     dropout: applied to the hidden layer.
   """
 
   d_ff: int
-  activation: str = "relu"
+  activation: Activation = "relu"
   wi: nn.Module = part(Linear, kernel_axes=("embed", "mlp"))
   wo: nn.Module = part(Linear, kernel_axes=("mlp", "embed"))
   dropout: nn.Module = part(Dropout)
@@ -94,7 +106,7 @@ class Mlp(nn.Module):
 
   @nn.compact
   def __call__(self, x_BLD: jax.Array, *, deterministic: bool) -> jax.Array:
-    hidden_BLF = ACTIVATIONS[self.activation](self.wi(x_BLD, self.d_ff))
+    hidden_BLF = activation(self.activation)(self.wi(x_BLD, self.d_ff))
     hidden_BLF = self.dropout(hidden_BLF, deterministic=deterministic)
     hidden_BLF = axes.constrain(hidden_BLF, "batch", "length", "mlp")
     return self.wo(hidden_BLF, x_BLD.shape[-1])
@@ -113,7 +125,7 @@ class GatedMlp(nn.Module):
   """
 
   d_ff: int
-  activation: str = "gelu"
+  activation: Activation = "gelu"
   wi_0: nn.Module = part(Linear, kernel_axes=("embed", "mlp"))
   wi_1: nn.Module = part(Linear, kernel_axes=("embed", "mlp"))
   wo: nn.Module = part(Linear, kernel_axes=("mlp", "embed"))
@@ -125,7 +137,7 @@ class GatedMlp(nn.Module):
 
   @nn.compact
   def __call__(self, x_BLD: jax.Array, *, deterministic: bool) -> jax.Array:
-    gate_BLF = ACTIVATIONS[self.activation](self.wi_0(x_BLD, self.d_ff))
+    gate_BLF = activation(self.activation)(self.wi_0(x_BLD, self.d_ff))
     hidden_BLF = gate_BLF * self.wi_1(x_BLD, self.d_ff)
     hidden_BLF = self.dropout(hidden_BLF, deterministic=deterministic)
     hidden_BLF = axes.constrain(hidden_BLF, "batch", "length", "mlp")

@@ -85,14 +85,14 @@ class TransformedLogits(nn.Module):
   Attributes:
     softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside those of
       `dense` and `norm`.
-    activation: a key of `feed_forward.ACTIVATIONS`.
+    activation: a key of `feed_forward.ACTIVATIONS`, or a function.
     dense: the projection before the norm; None leaves out all but the softmax
       (XLNet).
     norm: the normalization.
   """
 
   softmax: nn.Module
-  activation: str = "gelu"
+  activation: feed_forward.Activation = "gelu"
   dense: nn.Module | None = part(Linear)
   norm: nn.Module | None = part(LayerNorm)
 
@@ -113,7 +113,7 @@ class TransformedLogits(nn.Module):
     del deterministic
     if self.dense is None:
       return self.softmax(x_BPD, embedder)
-    activation = feed_forward.ACTIVATIONS[self.activation]
+    activation = feed_forward.activation(self.activation)
     x_BPE = self.norm(activation(self.dense(x_BPD, embedder.features)))
     return self.softmax(x_BPE, embedder)
 
@@ -156,11 +156,12 @@ class Pooler(nn.Module):
   """activation(dense(x)), a text's vector from that of one of its tokens.
 
   Attributes:
-    activation: a key of `feed_forward.ACTIVATIONS`; BERT's and RoBERTa's tanh.
+    activation: a key of `feed_forward.ACTIVATIONS`, or a function; BERT's and
+      RoBERTa's tanh.
     dense: the projection.
   """
 
-  activation: str = "tanh"
+  activation: feed_forward.Activation = "tanh"
   dense: nn.Module = part(Linear)
 
   def __post_init__(self):
@@ -169,7 +170,7 @@ class Pooler(nn.Module):
 
   def __call__(self, x_BPD: jax.Array) -> jax.Array:
     """Maps [B, P, D] to [B, P, D]."""
-    activation = feed_forward.ACTIVATIONS[self.activation]
+    activation = feed_forward.activation(self.activation)
     return activation(self.dense(x_BPD, x_BPD.shape[-1]))
 
 
@@ -178,12 +179,12 @@ class Transform(nn.Module):
   """norm(activation(dense(x))), before every head of ModernBERT.
 
   Attributes:
-    activation: a key of `feed_forward.ACTIVATIONS`.
+    activation: a key of `feed_forward.ACTIVATIONS`, or a function.
     dense: the projection.
     norm: the normalization.
   """
 
-  activation: str = "gelu_exact"
+  activation: feed_forward.Activation = "gelu_exact"
   dense: nn.Module = part(Linear)
   norm: nn.Module = part(LayerNorm)
 
@@ -193,7 +194,7 @@ class Transform(nn.Module):
 
   def __call__(self, x_BPD: jax.Array) -> jax.Array:
     """Maps [B, P, D] to [B, P, D]."""
-    activation = feed_forward.ACTIVATIONS[self.activation]
+    activation = feed_forward.activation(self.activation)
     return self.norm(activation(self.dense(x_BPD, x_BPD.shape[-1])))
 
 
@@ -265,7 +266,7 @@ class ReplacedLogits(nn.Module):
   The discriminator's head (`get_discriminator_predictions` of ELECTRA's code).
 
   Attributes:
-    activation: a key of `feed_forward.ACTIVATIONS`.
+    activation: a key of `feed_forward.ACTIVATIONS`, or a function.
     norm: Normalization of each vector plus that of the first token of its text,
       which goes before the projection (`LMMaskPredictionHead` of
       microsoft/DeBERTa 4d7fe0b); None leaves both out (ELECTRA).
@@ -273,7 +274,7 @@ class ReplacedLogits(nn.Module):
     out: the projection to the logit.
   """
 
-  activation: str = "gelu"
+  activation: feed_forward.Activation = "gelu"
   norm: nn.Module | None = None
   dense: nn.Module = part(Linear)
   out: nn.Module = part(Linear, kernel_axes=("embed", None), use_bias=True)
@@ -302,7 +303,7 @@ class ReplacedLogits(nn.Module):
         share rows; the first of the row if None.
     """
     del embedder, deterministic
-    activation = feed_forward.ACTIVATIONS[self.activation]
+    activation = feed_forward.activation(self.activation)
     if self.norm is not None:
       firsts_BPD = x_BPD[:, :1]
       if firsts_BP is not None:
@@ -326,7 +327,7 @@ class SpanBoundaryLogits(nn.Module):
       the projections.
     num_offsets: The longest span in tokens, rows of the table of p.
     offset_features: The width of p.
-    activation: a key of `feed_forward.ACTIVATIONS`.
+    activation: a key of `feed_forward.ACTIVATIONS`, or a function.
     dense_1, dense_2: the projections.
     norm_1, norm_2: the normalizations behind them.
     embedding_init: The distribution of the table of p.
@@ -335,7 +336,7 @@ class SpanBoundaryLogits(nn.Module):
   softmax: nn.Module
   num_offsets: int = 20
   offset_features: int = 200
-  activation: str = "gelu"
+  activation: feed_forward.Activation = "gelu"
   dense_1: nn.Module = part(Linear)
   dense_2: nn.Module = part(Linear)
   norm_1: nn.Module = part(LayerNorm)
@@ -383,7 +384,7 @@ class SpanBoundaryLogits(nn.Module):
     if offsets_BP is None:
       offsets_BP = jnp.zeros(left_BPD.shape[:2], jnp.int32)
     place_BPE = jnp.take(self.offset_embedding, offsets_BP, axis=0, mode="clip")
-    activation = feed_forward.ACTIVATIONS[self.activation]
+    activation = feed_forward.activation(self.activation)
     h_BPF = jnp.concatenate(
       [left_BPD, right_BPD, place_BPE.astype(x_BTD.dtype)], axis=-1
     )

@@ -50,7 +50,8 @@ class SpanBeamLogits(nn.Module):
     num_starts: The number of starts for which there are ends.
     features: The width of the layers before the logits of ends and of no
       answer; that of the vectors if None (XLNet), 512 in ELECTRA.
-    activation: a key of `feed_forward.ACTIVATIONS`; XLNet's tanh.
+    activation: a key of `feed_forward.ACTIVATIONS`, or a function; XLNet's
+      tanh.
     start_out: the projection to the logits of starts.
     end_dense, end_out: the projections to the logits of ends, of the vector of
       a token and that of the start.
@@ -61,7 +62,7 @@ class SpanBeamLogits(nn.Module):
 
   num_starts: int = 5
   features: int | None = None
-  activation: str = "tanh"
+  activation: feed_forward.Activation = "tanh"
   start_out: nn.Module = part(
     Linear, kernel_axes=("embed", None), use_bias=True
   )
@@ -124,7 +125,7 @@ class SpanBeamLogits(nn.Module):
     if starts_B1 is not None:
       began_BD = of_starts_BSD[:, 0]
 
-    activation = feed_forward.ACTIVATIONS[self.activation]
+    activation = feed_forward.activation(self.activation)
     width = self.features or x_BLD.shape[-1]
     shape = (*x_BLD.shape[:2], *of_starts_BSD.shape[1:])
     both_BLSE = jnp.concatenate(

@@ -58,6 +58,9 @@ _LIBRARIES = ("flax", "jax", "gin")
 def initial_variables(model: nn.Module, key: jax.Array):
   """Parameters with their logical axes (boxed), from shapes of one token.
 
+  Plain Flax parameters of a user's own part have none, and are whole on every
+  device.
+
   Raises:
     UserError: a part of the model is not called as it is called where it was
       put, like a feed-forward layer that was bound as a norm.
@@ -71,7 +74,17 @@ def initial_variables(model: nn.Module, key: jax.Array):
       f"the parts of the model do not fit together: {errors.sentence(error)}, "
       f"in {_caller(error)}; bind a part of the kind that is called there"
     ) from error
-  return variables["params"]
+  return jax.tree.map(_boxed, variables["params"], is_leaf=_is_boxed)
+
+
+def _is_boxed(leaf) -> bool:
+  return isinstance(leaf, nn.meta.AxisMetadata)
+
+
+def _boxed(leaf):
+  if _is_boxed(leaf):
+    return leaf
+  return nn.LogicallyPartitioned(leaf, (None,) * leaf.ndim)
 
 
 def _caller(error: TypeError) -> str:
@@ -94,9 +107,9 @@ def abstract_params(model: nn.Module):
   """The shapes of the parameters, without axis metadata."""
   return jax.tree.map(
     # Not `unbox`, whose sharding constraints fail on shapes inside a mesh.
-    lambda leaf: leaf.value if isinstance(leaf, nn.meta.AxisMetadata) else leaf,
+    lambda leaf: leaf.value,
     abstract_variables(model),
-    is_leaf=lambda leaf: isinstance(leaf, nn.meta.AxisMetadata),
+    is_leaf=_is_boxed,
   )
 
 
