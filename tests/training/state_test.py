@@ -11,7 +11,6 @@ from tests import tiny_models
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import state
 from transformer_zoo.training.monitoring import summary
-from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
 
@@ -41,8 +40,9 @@ def test_plain_parameters_of_a_users_part_are_whole_on_every_device(scan):
   }
   assert {*sum(plain.values(), [])} == {None}
   params = state.abstract_params(model)
-  shardings = Partitioning().shardings(
-    meshes.make_mesh(jax.devices()), state.abstract_variables(model), params
+  partitioning = Partitioning()
+  shardings = partitioning.shardings(
+    partitioning.mesh(), state.abstract_variables(model), params
   )
   assert jax.tree.structure(shardings) == jax.tree.structure(params)
 
