@@ -330,7 +330,8 @@ def _write_directory(
     source.parameters,
     original=_original_config(source),
     model_type=_model_type(source),
-    said={**special_ids, **_labels(source), **_summary(source)},
+    cls_place=source.cls_place,
+    said={**special_ids, **_labels(source)},
     generation=generation,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
@@ -362,14 +363,6 @@ def _special_ids(source: Source) -> dict[str, int]:
   if vocabulary is not None and vocabulary.eos_id is not None:
     found["eos_token_id"] = vocabulary.eos_id
   return found
-
-
-def _summary(source: Source) -> dict[str, str]:
-  """The token that XLNet's heads read, if it is not the first."""
-  permuted = source.model.offers.direction == "permuted"
-  if permuted and source.cls_place == "last":
-    return {"summary_type": "last"}
-  return {}
 
 
 def _labels(source: Source) -> dict[str, Any]:

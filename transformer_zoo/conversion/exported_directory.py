@@ -39,6 +39,7 @@ def write(
   *,
   original: pathlib.Path | None = None,
   model_type: str | None = None,
+  cls_place: str | None = None,
   said: Mapping[str, Any] | None = None,
   generation: Mapping[str, Any] | None = None,
   dtype: str = "float32",
@@ -55,6 +56,8 @@ def write(
       generation_config.json is written then, nor for an encoder.
     model_type: The kind of model to choose where classes of several compute the
       same, as those of RoBERTa and XLM-R; None for the first.
+    cls_place: Where [CLS] stands in the rows of an encoder's run, "first" or
+      "last"; None if it is not known.
     said: Attributes of a new config.json that no output depends on:
       `eos_token_id`, `id2label` and others.
     generation: Attributes of a new generation_config.json.
@@ -82,7 +85,7 @@ def write(
     writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
   else:
     family, described = _by_any(model, model_type)
-    found = family, {**described, **(said or {})}
+    found = family, {**described, **family.layout(cls_place), **(said or {})}
   writing.write_directory(
     folder,
     *found,

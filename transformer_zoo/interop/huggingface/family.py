@@ -156,6 +156,15 @@ class Family:
         **self.attributes.described(self.parts_of(model)),
       }
 
+  def layout(self, cls_place: str | None) -> dict[str, Any]:
+    """The attributes that the rows of an encoder's run decide.
+
+    Args:
+      cls_place: Where [CLS] stands, "first" or "last"; None if it is not known.
+    """
+    del cls_place
+    return {}
+
   def parts_of(self, model: nn.Module) -> Parts:
     """The parts of a model that the attributes describe."""
     return Parts(model, self.side, self.kind)

@@ -159,6 +159,10 @@ class Xlnet(bert.Bert):
     bound.pop("TransformedLogits.activation", None)
     return bound if found["heads"] else bound | {"PermutedEncoder.pooler": None}
 
+  def layout(self, cls_place: str | None) -> dict[str, Any]:
+    """See `Family`."""
+    return {"summary_type": "last"} if cls_place == "last" else {}
+
   def links_outside(self, found: Mapping[str, Any]) -> Iterator[Link]:
     """See `Family`."""
     yield from super().links_outside(found)
