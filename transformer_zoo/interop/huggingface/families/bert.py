@@ -55,11 +55,11 @@ HEADS = {
   "ForMultipleChoice": ("choice",),
 }
 # Of the families that were trained on no pairs of sentences.
-WITHOUT_PAIRS = tuple(
-  suffix
-  for suffix in HEADS
-  if suffix not in ("ForPreTraining", "ForNextSentencePrediction")
-)
+WITHOUT_PAIRS = {
+  suffix: heads
+  for suffix, heads in HEADS.items()
+  if "next_sentence" not in heads
+}
 _NUMBER = ("number",)
 OF_TEXTS = ("classes", "number", "choice")
 READ_POOLED = ("next_sentence", "sentence_order", *OF_TEXTS)
@@ -270,8 +270,7 @@ class Bert(Family):
 
   Attributes:
     classes: The beginning of the names of their classes.
-    suffixes: The ends of the names of their classes.
-    heads: The heads of each of these ends, by our names.
+    heads: Our names of the heads of each class, by the end of its name.
     pooler: The name of the model's pooler after the prefix.
     tokens: The names of the parts of the head of masked tokens: `dense`,
       `norm`, `softmax`, and `bias`, a second name of the softmax's bias.
@@ -284,7 +283,6 @@ class Bert(Family):
 
   classes: str
   tokens: Mapping[str, str]
-  suffixes: Collection[str] = tuple(HEADS)
   heads: Mapping[str, tuple[str, ...]] = dataclasses.field(
     default_factory=lambda: HEADS
   )
@@ -425,7 +423,7 @@ class Bert(Family):
     """The end of the name of the class in `architectures`; None if unknown."""
     names = config.get("architectures")
     name = names[0] if isinstance(names, list) and names else None
-    ends = {self.classes + suffix: suffix for suffix in self.suffixes}
+    ends = {self.classes + suffix: suffix for suffix in self.heads}
     return ends.get(name) if isinstance(name, str) else None
 
   def _stored_class(self, config, stored) -> str:
@@ -434,18 +432,9 @@ class Bert(Family):
     Raises:
       UserError: There are several, and `architectures` names none of them.
     """
-    heads = {name for name in stored if not name.startswith(self.prefix)}
-    tied = config["tie_word_embeddings"]
-    fitting = [
-      suffix
-      for suffix in self.suffixes
-      if heads
-      == {
-        link.theirs
-        for link in self._links_of_heads(self.heads[suffix], tied=tied)
-        if not (link.only_written or link.theirs.startswith(self.prefix))
-      }
-    ]
+    heads = self._of_heads(stored)
+    needed = self._needed(config)
+    fitting = [suffix for suffix in needed if needed[suffix] == heads]
     named = self._named_class(config)
     if named in fitting or not fitting:
       return named or "Model"
@@ -457,6 +446,22 @@ class Bert(Family):
         "write the right one there, in a list"
       )
     return fitting[0]
+
+  def _of_heads(self, stored: Collection[str]) -> set[str]:
+    """The names among those of tensors that are of heads."""
+    return {name for name in stored if not name.startswith(self.prefix)}
+
+  def _needed(self, config: Mapping[str, Any]) -> dict[str, set[str]]:
+    """The tensors of each class's heads, by the end of its name."""
+    tied = config["tie_word_embeddings"]
+    return {
+      suffix: self._of_heads(
+        link.theirs
+        for link in self._links_of_heads(heads, tied=tied)
+        if not link.only_written
+      )
+      for suffix, heads in self.heads.items()
+    }
 
   def _heads(self, config: Mapping[str, Any]) -> tuple[str, ...]:
     heads = self.heads[self._named_class(config) or "Model"]
@@ -471,7 +476,7 @@ class Bert(Family):
       UserError: There is none.
     """
     wanted = ("classes",) if heads == _NUMBER else heads
-    for suffix in self.suffixes:
+    for suffix in self.heads:
       if {*self.heads[suffix]} == {*wanted}:
         return suffix
     raise UserError(
@@ -510,7 +515,7 @@ def _roberta(kind: str, classes: str, vocab_size: int) -> Bert:
   return Bert(
     kind=kind,
     classes=classes,
-    suffixes=WITHOUT_PAIRS,
+    heads=WITHOUT_PAIRS,
     attributes=_OF_BERT.changed(
       dataclasses.replace(
         _OF_BERT["max_position_embeddings"],
@@ -556,7 +561,7 @@ FAMILIES = (
   Bert(
     kind="distilbert",
     classes="DistilBert",
-    suffixes=WITHOUT_PAIRS,
+    heads=WITHOUT_PAIRS,
     attributes=_OF_DISTILBERT,
     prefix="distilbert.",
     layer_list="transformer.layer",

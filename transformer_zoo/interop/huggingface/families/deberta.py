@@ -400,16 +400,7 @@ class Deberta(bert.Bert):
 
   def _stored_class(self, config, stored) -> str:
     """The end of the name of the class with the most heads that are stored."""
-    heads = {name for name in stored if not name.startswith(self.prefix)}
-    tied = config["tie_word_embeddings"]
-    known = {
-      suffix: {
-        link.theirs
-        for link in self._links_of_heads(self.heads[suffix], tied=tied)
-        if not link.only_written
-      }
-      for suffix in self.suffixes
-    }
+    heads, known = self._of_heads(stored), self._needed(config)
     named = self._named_class(config)
     if named is not None and known[named] <= heads:
       return named
@@ -449,18 +440,21 @@ class Deberta(bert.Bert):
     return found
 
 
-_SUFFIXES = (
-  "Model",
-  "ForMaskedLM",
-  "ForSequenceClassification",
-  "ForTokenClassification",
-  "ForQuestionAnswering",
-)
+_HEADS = {
+  suffix: bert.HEADS[suffix]
+  for suffix in (
+    "Model",
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+  )
+}
 FAMILIES = (
   Deberta(
     kind="deberta",
     classes="Deberta",
-    suffixes=_SUFFIXES,
+    heads=_HEADS,
     attributes=_OF_V1,
     prefix="deberta.",
     tokens=_LEGACY,
@@ -477,7 +471,7 @@ FAMILIES = (
   Deberta(
     kind="deberta-v2",
     classes="DebertaV2",
-    suffixes=(*_SUFFIXES, "ForMultipleChoice"),
+    heads={**_HEADS, "ForMultipleChoice": ("choice",)},
     attributes=_OF_V2,
     prefix="deberta.",
     tokens=_LEGACY,

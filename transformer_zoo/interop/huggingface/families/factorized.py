@@ -118,25 +118,14 @@ class Factorized(bert.Bert):
   ) -> Collection[str]:
     """See `Family`: other heads than those of the class."""
     wanted = {link.theirs for link in self.links(config)}
-    return [
-      name for name in set(stored) - wanted if not name.startswith(self.prefix)
-    ]
+    return self._of_heads(stored) - wanted
 
   def _stored_class(self, config, stored) -> str:
     """As `Bert._stored_class`; of more heads than one, those of one class.
 
     That class is the named one, or else the one with the most tensors.
     """
-    heads = {name for name in stored if not name.startswith(self.prefix)}
-    tied = config["tie_word_embeddings"]
-    needed = {
-      suffix: {
-        link.theirs
-        for link in self._links_of_heads(self.heads[suffix], tied=tied)
-        if not (link.only_written or link.theirs.startswith(self.prefix))
-      }
-      for suffix in self.suffixes
-    }
+    heads, needed = self._of_heads(stored), self._needed(config)
     if heads in needed.values():
       return super()._stored_class(config, stored)
     there = [suffix for suffix in needed if needed[suffix] <= heads]
@@ -190,16 +179,15 @@ class Electra(Factorized):
     yield from links_lib.linear(f"{theirs}.dense_prediction", f"{ours}/out")
 
 
-_SUFFIXES: Collection[str] = [
-  suffix
-  for suffix in bert.FAMILIES[0].suffixes
-  if suffix != "ForNextSentencePrediction"
-]
+_HEADS = {
+  suffix: heads
+  for suffix, heads in bert.HEADS.items()
+  if heads != ("next_sentence",)
+}
 FAMILIES = (
   Albert(
     kind="albert",
     classes="Albert",
-    suffixes=_SUFFIXES,
     attributes=bert.WITH_TYPES.changed(
       Attribute("embedding_size", 128, _projection, "tokens.features"),
       dataclasses.replace(bert.WITH_TYPES["hidden_size"], of=_projected_width),
@@ -248,13 +236,12 @@ FAMILIES = (
     },
     outputs={"sentence_order": "sop_classifier.classifier"},
     architecture_file="architectures/albert.gin",
-    heads={**bert.HEADS, "ForPreTraining": ("tokens", "sentence_order")},
+    heads={**_HEADS, "ForPreTraining": ("tokens", "sentence_order")},
     projection="encoder.embedding_hidden_mapping_in",
   ),
   Electra(
     kind="electra",
     classes="Electra",
-    suffixes=_SUFFIXES,
     attributes=bert.WITH_TYPES.changed(
       Attribute(
         "embedding_size", 128, _projection_if_needed, "tokens.features"
@@ -290,7 +277,7 @@ FAMILIES = (
     architecture_file="architectures/electra.gin",
     has_pooler=False,
     tokens_activation="gelu_exact",
-    heads={**bert.HEADS, "ForPreTraining": ("replaced",)},
+    heads={**_HEADS, "ForPreTraining": ("replaced",)},
     projection="embeddings_project",
   ),
 )

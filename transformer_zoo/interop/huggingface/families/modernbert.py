@@ -294,7 +294,7 @@ FAMILIES = (
   Modernbert(
     kind="modernbert",
     classes="ModernBert",
-    suffixes=bert.WITHOUT_PAIRS,
+    heads=bert.WITHOUT_PAIRS,
     attributes=_ATTRIBUTES,
     prefix="model.",
     tokens={"softmax": "decoder"},

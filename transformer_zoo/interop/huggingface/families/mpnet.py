@@ -52,7 +52,7 @@ FAMILIES = (
   Mpnet(
     kind="mpnet",
     classes="MPNet",
-    suffixes=bert.WITHOUT_PAIRS,
+    heads=bert.WITHOUT_PAIRS,
     attributes=bert.WITH_POSITIONS.changed(
       dataclasses.replace(
         bert.WITH_POSITIONS["max_position_embeddings"], bound=_positions

@@ -239,11 +239,6 @@ FAMILIES = (
       "ForQuestionAnswering": ("span_beam",),
       "ForMultipleChoice": ("choice",),
     },
-    suffixes=(
-      *("Model", "LMHeadModel", "ForSequenceClassification"),
-      *("ForTokenClassification", "ForQuestionAnsweringSimple"),
-      *("ForQuestionAnswering", "ForMultipleChoice"),
-    ),
     attributes=_ATTRIBUTES,
     prefix="transformer.",
     tokens={"softmax": "lm_loss"},
