@@ -29,11 +29,6 @@ from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
-from transformer_zoo.peft.exchange import Directory
-from transformer_zoo.peft.exchange import Exchange
-from transformer_zoo.peft.exchange import Imported
-from transformer_zoo.peft.exchange import Trained
-from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -183,7 +178,7 @@ def _sublayers(
         break
 
 
-def _read(directory: Directory) -> Imported:
+def _read(directory: exchange.Directory) -> exchange.Imported:
   """Reads adapters of Houlsby or Pfeiffer of `adapters`."""
   settings = directory.settings
   needed = _SUBLAYERS.keys() - {"cross_adapter", "output_adapter"}
@@ -232,12 +227,12 @@ def _read(directory: Directory) -> Imported:
   if not at_end:
     expression = "|".join(_SUBLAYERS[setting] for setting in placed)
     bindings["sequential_adapters.sublayers"] = f".*layers/({expression})"
-  return Imported(
+  return exchange.Imported(
     f"peft/{'pfeiffer' if at_end else 'houlsby'}.gin", bindings, found
   )
 
 
-def _write(trained: Trained) -> Written:
+def _write(trained: exchange.Trained) -> exchange.Written:
   """Writes adapters of Houlsby or Pfeiffer for `adapters`."""
   parts = [part for _, part in substitution.named_parts(trained.model)]
   at_end = any(isinstance(part, EndAdapted) for part in parts)
@@ -275,7 +270,7 @@ def _write(trained: Trained) -> Written:
 
 
 # Both forms, which one setting tells apart.
-_HUB = Exchange(
+_HUB = exchange.Exchange(
   library=exchange.ADAPTERS,
   kind=None,
   read=_read,
@@ -329,7 +324,7 @@ def adapters(adapter: nn.Module) -> Rule:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
-  @ADAPTERS.rule(of=EncoderLayer | DecoderLayer)
+  @ADAPTERS.rule(kind=EncoderLayer | DecoderLayer)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return substitution.extended(part, Adapted, adapter=adapter.copy())
@@ -345,7 +340,7 @@ def end_adapters(adapter: nn.Module) -> Rule:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
-  @END_ADAPTERS.rule(of=EncoderLayer | DecoderLayer)
+  @END_ADAPTERS.rule(kind=EncoderLayer | DecoderLayer)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return substitution.extended(part, EndAdapted, adapter=adapter.copy())

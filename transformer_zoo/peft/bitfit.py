@@ -71,7 +71,7 @@ def biases(projections: str) -> Rule:
     projections: A regular expression that matches their whole names.
   """
 
-  @BITFIT.rule(projections, of=Linear)
+  @BITFIT.rule(projections, kind=Linear)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return part if part.use_bias else substitution.extended(part, Biased)

@@ -98,7 +98,7 @@ class Directory:
         return found.read().astype(np.float32)
     return None
 
-  def need(self, name: str, shapes: Sequence[tuple[int, ...]]) -> np.ndarray:
+  def require(self, name: str, shapes: Sequence[tuple[int, ...]]) -> np.ndarray:
     """As `take`, of a tensor that has to be there."""
     found = self.take(name, shapes)
     if found is None:

@@ -20,11 +20,6 @@ from transformer_zoo.modules.linear import as_row
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
-from transformer_zoo.peft.exchange import Directory
-from transformer_zoo.peft.exchange import Exchange
-from transformer_zoo.peft.exchange import Imported
-from transformer_zoo.peft.exchange import Trained
-from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -95,7 +90,7 @@ class ScaledInput(_Scaled, nn.Module, kw_only=True):
     return substitution.unextended(self), leaves
 
 
-def _read(directory: Directory) -> Imported:
+def _read(directory: exchange.Directory) -> exchange.Imported:
   """Reads an IA3 of `peft`."""
   found, outputs, inputs = {}, [], []
   for module in directory.modules:
@@ -116,7 +111,7 @@ def _read(directory: Directory) -> Imported:
   ones = functools.partial(np.ones, dtype=np.float32)
   directory.fill(found, outputs, lambda _, width: {"ia3_scale": ones(width)})
   directory.fill(found, inputs, lambda width, _: {"ia3_scale": ones(width)})
-  return Imported(
+  return exchange.Imported(
     "peft/ia3.gin",
     {
       "IA3_OUTPUTS": exchange.expression_of(outputs),
@@ -126,7 +121,7 @@ def _read(directory: Directory) -> Imported:
   )
 
 
-def _write(trained: Trained) -> Written:
+def _write(trained: exchange.Trained) -> exchange.Written:
   """Writes a directory of `peft`."""
   inputs = {
     name
@@ -158,7 +153,7 @@ def _write(trained: Trained) -> Written:
   }, tensors
 
 
-_PEFT = Exchange(
+_PEFT = exchange.Exchange(
   library=exchange.PEFT,
   kind="IA3",
   read=_read,
@@ -183,7 +178,7 @@ def ia3(outputs: str, inputs: str) -> Rule:
     inputs: The same of those whose inputs are scaled.
   """
 
-  @IA3.rule(outputs, inputs, of=Linear)
+  @IA3.rule(outputs, inputs, kind=Linear)
   def rule(name: str, part: nn.Module) -> nn.Module:
     is_output = re.fullmatch(outputs, name)
     return substitution.extended(

@@ -23,11 +23,6 @@ from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.linear import project
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
-from transformer_zoo.peft.exchange import Directory
-from transformer_zoo.peft.exchange import Exchange
-from transformer_zoo.peft.exchange import Imported
-from transformer_zoo.peft.exchange import Trained
-from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -181,7 +176,7 @@ class Dora(Lora, kw_only=True):
     )
 
 
-def _read(directory: Directory) -> Imported:
+def _read(directory: exchange.Directory) -> exchange.Imported:
   """Reads a LoRA or DoRA of `peft`; places of one matrix share its A."""
   settings = directory.settings
   rank, alpha = settings["r"], settings["lora_alpha"]
@@ -198,14 +193,14 @@ def _read(directory: Directory) -> Imported:
     a = directory.take(f"{module.name}.lora_A.weight", [(rank, width)])
     if a is None:
       continue
-    b = directory.need(f"{module.name}.lora_B.weight", [(total, rank)])
+    b = directory.require(f"{module.name}.lora_B.weight", [(total, rank)])
     for place, part in zip(
       module.places, np.split(b.T, cuts, axis=-1), strict=True
     ):
       found[f"{place}/lora_a"] = a.T
       found[f"{place}/lora_b"] = part
     if is_dora:
-      lengths = directory.need(
+      lengths = directory.require(
         f"{module.name}.lora_magnitude_vector",
         [(total,), (1, total), (total, 1)],
       )
@@ -226,7 +221,7 @@ def _read(directory: Directory) -> Imported:
   ends = [name.partition("/lora_a") for name in found]
   names = exchange.names_of(place for place, end, _ in ends if end)
   directory.fill(found, names, unchanged)
-  return Imported(
+  return exchange.Imported(
     f"peft/{'dora' if is_dora else 'lora'}.gin",
     {
       "LORA_PROJECTIONS": exchange.expression_of(names),
@@ -240,7 +235,7 @@ def _read(directory: Directory) -> Imported:
   )
 
 
-def _write(trained: Trained) -> Written:
+def _write(trained: exchange.Trained) -> exchange.Written:
   """Writes a directory of `peft`; places of one matrix add up their ranks."""
   parts = substitution.named_parts(trained.model)
   first = next(part for _, part in parts if isinstance(part, Lora))
@@ -277,7 +272,7 @@ def _write(trained: Trained) -> Written:
 
 
 def _joined(
-  trained: Trained, module: exchange.Module, has: list[bool]
+  trained: exchange.Trained, module: exchange.Module, has: list[bool]
 ) -> tuple[np.ndarray, np.ndarray]:
   """The two matrices of a module, of those at its places."""
   of_each = [
@@ -300,7 +295,7 @@ def _joined(
   return np.concatenate(matrices, axis=1), np.concatenate(columns, axis=1)
 
 
-_PEFT = Exchange(
+_PEFT = exchange.Exchange(
   library=exchange.PEFT,
   kind="LORA",
   read=_read,
@@ -350,7 +345,7 @@ def lora(
   """
   extend = _low_rank(Lora, rank, alpha, scale, dropout)
 
-  @LORA.rule(projections, of=Linear)
+  @LORA.rule(projections, kind=Linear)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return extend(part)
@@ -377,7 +372,7 @@ def dora(
   """
   extend = _low_rank(Dora, rank, alpha, scale, dropout)
 
-  @DORA.rule(projections, of=Linear)
+  @DORA.rule(projections, kind=Linear)
   def rule(name: str, part: nn.Module) -> nn.Module:
     if isinstance(part, Substitute):
       raise UserError(

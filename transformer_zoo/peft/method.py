@@ -48,10 +48,10 @@ class Method:
   exchanges: tuple[Exchange, ...] = ()
 
   def rule(
-    self, *names: str, of: type[nn.Module] = nn.Module
+    self, *names: str, kind: type[nn.Module] = nn.Module
   ) -> Callable[[Callable[[str, nn.Module], nn.Module]], "Rule"]:
     """Decorates the function that replaces a part, as in `Rule`."""
-    return lambda replace: Rule(self, replace, names, of)
+    return lambda replace: Rule(self, replace, names, kind)
 
 
 def _unchanged(name: str, part: nn.Module) -> nn.Module:
@@ -70,7 +70,7 @@ class Rule:
     names: Regular expressions; the function is called with the parts of which
       one matches the whole name, or with all if there are none. In names
       `layers` stands for all layers of a stack: `encoder/layers/mlp/wo`.
-    of: The class of the parts that the function is called with.
+    kind: The class of the parts that the function is called with.
 
   Raises:
     UserError: One of the names is no regular expression.
@@ -79,7 +79,7 @@ class Rule:
   method: Method
   replace: Callable[[str, nn.Module], nn.Module] = _unchanged
   names: Sequence[str] = ()
-  of: type[nn.Module] = nn.Module
+  kind: type[nn.Module] = nn.Module
 
   def __post_init__(self):
     for name in self.names:
@@ -92,7 +92,7 @@ class Rule:
 
   def __call__(self, name: str, part: nn.Module) -> nn.Module:
     """Returns the part that takes the place of another, or that one."""
-    if not isinstance(part, self.of):
+    if not isinstance(part, self.kind):
       return part
     if self.names and not any(re.fullmatch(n, name) for n in self.names):
       return part

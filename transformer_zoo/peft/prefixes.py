@@ -30,11 +30,6 @@ from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import whole_bias
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
-from transformer_zoo.peft.exchange import Directory
-from transformer_zoo.peft.exchange import Exchange
-from transformer_zoo.peft.exchange import Imported
-from transformer_zoo.peft.exchange import Trained
-from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -224,7 +219,7 @@ class Offset(Substitute, nn.Module, kw_only=True):
       )
 
 
-def _read(directory: Directory) -> Imported:
+def _read(directory: exchange.Directory) -> exchange.Imported:
   """Reads prefixes of `peft`, one tensor of all layers."""
   settings = directory.settings
   length = settings["num_virtual_tokens"]
@@ -235,7 +230,9 @@ def _read(directory: Directory) -> Imported:
   # where they are dropped; and their list of all is repeated to have as many.
   step = 4 if of_both else 2
   layers = max(settings.get("num_layers") or 0, len(places))
-  vectors = directory.need("prompt_embeddings", [(length, 2 * layers * width)])
+  vectors = directory.require(
+    "prompt_embeddings", [(length, 2 * layers * width)]
+  )
   parts = np.split(vectors, 2 * layers, axis=1)
   found = {}
   for index, place in enumerate(places):
@@ -243,7 +240,7 @@ def _read(directory: Directory) -> Imported:
     found[f"{place}/prefix/key"] = parts[first]
     found[f"{place}/prefix/value"] = parts[first + 1]
   names = exchange.names_of(places)
-  return Imported(
+  return exchange.Imported(
     "peft/p_tuning_v2.gin",
     {
       "PREFIX_LENGTH": length,
@@ -256,7 +253,7 @@ def _read(directory: Directory) -> Imported:
   )
 
 
-def _attentions(directory: Directory) -> tuple[str, list[str]]:
+def _attentions(directory: exchange.Directory) -> tuple[str, list[str]]:
   """The stack of a prefix of theirs, and its attentions in order."""
   writes = any(name.startswith("decoder/") for name in directory.base)
   stack = "decoder" if writes else "encoder"
@@ -271,7 +268,7 @@ def _layer(name: str) -> int:
   return int(re.search(r"\d+", name)[0])
 
 
-def _write(trained: Trained) -> Written:
+def _write(trained: exchange.Trained) -> exchange.Written:
   """Writes a directory of `peft`, without the networks of training."""
   prefixed = {
     name: part
@@ -322,7 +319,7 @@ def _write(trained: Trained) -> Written:
   }, {"prompt_embeddings": vectors}
 
 
-_PEFT = Exchange(
+_PEFT = exchange.Exchange(
   library=exchange.PEFT,
   kind="PREFIX_TUNING",
   read=_read,
@@ -350,7 +347,7 @@ def prefix(prefix: nn.Module, attentions: str = ".*attention") -> Rule:
       attentions.
   """
 
-  @PREFIX.rule(attentions, of=Attention)
+  @PREFIX.rule(attentions, kind=Attention)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return substitution.extended(part, Prefixed, prefix=prefix.copy())
@@ -371,7 +368,7 @@ def positions_after_prefix(
     biased: See `Offset`.
   """
 
-  @PREFIX.rule(stacks, of=Transformer)
+  @PREFIX.rule(stacks, kind=Transformer)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return substitution.extended(

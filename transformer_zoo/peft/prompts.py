@@ -19,11 +19,6 @@ from transformer_zoo.data.features import prompts
 from transformer_zoo.errors import UserError
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
-from transformer_zoo.peft.exchange import Directory
-from transformer_zoo.peft.exchange import Exchange
-from transformer_zoo.peft.exchange import Imported
-from transformer_zoo.peft.exchange import Trained
-from transformer_zoo.peft.exchange import Written
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
@@ -90,22 +85,22 @@ class PromptedEmbed(Substitute, nn.Module, kw_only=True):
 _READ_AT_PROMPT = re.compile(r"heads/(classes|number)/")
 
 
-def _read(directory: Directory) -> Imported:
+def _read(directory: exchange.Directory) -> exchange.Imported:
   """Reads a prompt of `peft`; T5's encoder reads the first half of a double."""
   length = directory.settings["num_virtual_tokens"]
   width = directory.shape("token_embedder/embedding")[-1]
-  vectors = directory.need(
+  vectors = directory.require(
     "prompt_embeddings", [(length, width), (2 * length, width)]
   )
   has_class = any(map(_READ_AT_PROMPT.match, directory.base))
-  return Imported(
+  return exchange.Imported(
     f"peft/{'prompt_answers' if has_class else 'prompt'}.gin",
     {"PROMPT_LENGTH": length},
     {"token_embedder/prompt": vectors[:length]},
   )
 
 
-def _write(trained: Trained) -> Written:
+def _write(trained: exchange.Trained) -> exchange.Written:
   """Writes a directory of `peft`: the vectors with what they began at."""
   if any(
     map(_READ_AT_PROMPT.match, trained.tensors)
@@ -128,7 +123,7 @@ def _write(trained: Trained) -> Written:
   }, {"prompt_embeddings": np.asarray(vectors)}
 
 
-_PEFT = Exchange(
+_PEFT = exchange.Exchange(
   library=exchange.PEFT,
   kind="PROMPT_TUNING",
   read=_read,
