@@ -145,6 +145,7 @@ def test_an_interrupted_run_prints_how_it_continues(
   program.touch(mode=0o755)
   words = [str(program), "train", "--gin.MODEL_DIR='runs/a'"]
   monkeypatch.setattr("sys.argv", words)
+  monkeypatch.setattr("sys.orig_argv", ["python", *words])
   monkeypatch.setenv("PATH", str(tmp_path))
   with pytest.raises(KeyboardInterrupt), run_folder.continued(tmp_path):
     raise KeyboardInterrupt

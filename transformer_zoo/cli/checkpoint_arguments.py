@@ -109,7 +109,9 @@ def add_vocabulary_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def load_for_inference(
-  arguments: argparse.Namespace, extra: Sequence[str]
+  arguments: argparse.Namespace,
+  extra: Sequence[str],
+  defaults: Sequence[str] = (),
 ) -> None:
   """Loads the configuration of `infer` for a checkpoint and its vocabulary.
 
@@ -117,6 +119,7 @@ def load_for_inference(
     arguments: The parsed arguments, with `gin_file`, `checkpoint` and
       `vocabulary`.
     extra: Further overrides before the user's.
+    defaults: Further bindings of what nothing else binds.
 
   Raises:
     UserError: There is no checkpoint, or nothing describes its model.
@@ -137,7 +140,7 @@ def load_for_inference(
       *([f"VOCABULARY_PATH={path!r}"] if path else []),
     ],
     given=["examples"],
-    defaults=found.defaults,
+    defaults=[*found.defaults, *defaults],
   )
 
 

@@ -15,6 +15,7 @@ of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
 import argparse
 from collections.abc import Iterator, Mapping
 import itertools
+import pathlib
 from typing import Any
 
 from transformer_zoo.cli import checkpoint_arguments
@@ -95,10 +96,14 @@ def _infer(
 ) -> None:
   from transformer_zoo.runs.answers import example_files
 
-  checkpoint_arguments.load_for_inference(
-    arguments,
-    ["infer.reading=@Embedding()"] if arguments.embeddings else [],
-  )
+  extra, defaults = [], []
+  if arguments.embeddings:
+    from transformer_zoo.checkpoints import sentence_transformers
+
+    extra = ["infer.reading=@Embedding()"]
+    folder = pathlib.Path(arguments.checkpoint[0])
+    defaults = sentence_transformers.overrides(folder)
+  checkpoint_arguments.load_for_inference(arguments, extra, defaults)
   from transformer_zoo import config
 
   answers = config.call(

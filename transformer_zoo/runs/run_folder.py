@@ -172,7 +172,7 @@ def continued(checkpoints: str | os.PathLike[str]) -> Iterator[None]:
 def _command() -> str:
   """Returns the command of this process, to be pasted into a shell."""
   program, *arguments = sys.argv
-  if not os.access(program, os.X_OK):  # As of `python -m`.
+  if sys.orig_argv[1:2] == ["-m"]:
     return shlex.join(sys.orig_argv)
   name = os.path.basename(program)
   on_path = shutil.which(name) == program

@@ -32,11 +32,13 @@ class Embedding:
   Attributes:
     pool: 'first' is the vector of the first token, 'mean' the mean of those of
       all tokens, special ones too.
+    normalize: True to divide a vector by its norm.
     mix: The layers whose vectors are taken, and how they are joined; None for
       the output of the model.
   """
 
   pool: str = "mean"
+  normalize: bool = False
   mix: LayerMix | None = None
 
   def __post_init__(self):
@@ -134,7 +136,7 @@ class Embedder:
       converter, vocabulary, length, batch_size
     )
     self._pooled = jax.jit(
-      functools.partial(_pooled, embedding.model_of(model), embedding.pool)
+      functools.partial(_vectors, embedding.model_of(model), embedding)
     )
 
   def answers(
@@ -164,8 +166,16 @@ class Embedder:
       first += len(batch)
 
 
-def _pooled(model, pool, params, batch):
+def _vectors(model, embedding, params, batch):
   """Returns the vectors of texts, float32 [B, D]."""
+  vectors_BD = _pooled(model, embedding.pool, params, batch)
+  if not embedding.normalize:
+    return vectors_BD
+  norm_B1 = jnp.linalg.norm(vectors_BD, axis=-1, keepdims=True)
+  return vectors_BD / jnp.maximum(norm_B1, 1e-12)  # As PyTorch's `normalize`.
+
+
+def _pooled(model, pool, params, batch):
   hidden_BLD = model.apply({"params": params}, batch, method="hidden")
   # With a mask decoder there is what it makes of masked tokens besides.
   hidden_BLD = getattr(hidden_BLD, "hidden_BLD", hidden_BLD)
