@@ -89,6 +89,13 @@ def test_windows_alternate_over_the_layers(scan):
   np.testing.assert_array_equal(seen(5), 3 * dense + 2 * banded)
 
 
+class DoubleLayer(nn.Module):
+  """Doubles what enters."""
+
+  def __call__(self, x, **keywords):
+    return 2 * x
+
+
 class AddOne:
   """What stands for a convolution: 1 is added where it is joined."""
 
@@ -102,9 +109,11 @@ class AddOne:
 @pytest.mark.parametrize("scan", [False, True])
 def test_a_convolution_is_joined_to_the_first_layer_alone(scan):
   module = deberta_transformer(
-    transformer(norm=None, scan=scan), convolution=AddOne()
+    transformer(DoubleLayer(), norm=None, scan=scan), convolution=AddOne()
   )
-  np.testing.assert_array_equal(programs.apply(module, {}, X), X + 1)
+  np.testing.assert_allclose(
+    programs.apply(module, {}, X), (2 * X + 1) * 4, rtol=1e-6
+  )
 
 
 class ScaleLayer(nn.Module):

@@ -239,10 +239,28 @@ _MODULES = _of(
     "return layer(x, params, own, values, place, 0 * number), None",
     "modules/pipeline_test.py",
   ),
+  (
+    "stack.py",
+    "lambda leaf_N: leaf_N[group]",
+    "lambda leaf_N: leaf_N[-1]",
+    "modules/stack_test.py",
+  ),
+  (
+    "by_layer.py",
+    "size for size in self.sizes]",
+    "size for size in self.sizes[::-1]]",
+    "architectures/transformer_test.py",
+  ),
 )
 
 _ARCHITECTURES = _of(
   "transformer_zoo/architectures",
+  (
+    "deberta_transformer.py",
+    "jnp.where(number == 0, joined_BLD, y_BLD)",
+    "jnp.where(number == 1, joined_BLD, y_BLD)",
+    "architectures/transformer_test.py",
+  ),
   (
     "ensemble.py",
     "jnp.mean(jnp.stack(logits), axis=0)",
