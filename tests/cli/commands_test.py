@@ -240,9 +240,17 @@ def test_inspect_mixture_refuses(capsys, tmp_path, monkeypatch):
     assert capsys.readouterr().err.startswith(f"zoo: error: {sentence}")
 
 
-def test_the_shell_completes_commands(tmp_path):
+@pytest.mark.parametrize(
+  "line, words",
+  [
+    ("zoo inspect m", ["mixture", "model"]),
+    ("zoo train --gin_file schedules/lin", ["schedules/linear.gin"]),
+    ("zoo ablate quicks", ["quickstart"]),
+    ("zoo ablate quickstart --suite miniature_1", ["miniature_16x"]),
+  ],
+)
+def test_the_shell_completes_words(tmp_path, line, words):
   answer = tmp_path / "answer"
-  line = "zoo inspect m"
   subprocess.run(
     [sys.executable, "-c", "from transformer_zoo.cli import main; main.main()"],
     env={
@@ -255,4 +263,4 @@ def test_the_shell_completes_commands(tmp_path):
     },
     check=True,
   )
-  assert answer.read_text().split() == ["mixture", "model"]
+  assert answer.read_text().split() == words

@@ -153,3 +153,17 @@ def test_an_interrupted_run_prints_how_it_continues(
     f"{told}; continue with\n"
     "  zoo train '--gin.MODEL_DIR='\"'\"'runs/a'\"'\"''\n"
   )
+
+
+@pytest.mark.parametrize("kind", ["file", "denied", "new"])
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch, kind):
+  place = tmp_path / "place"
+  place.touch() if kind == "file" else place.mkdir()
+  if kind == "denied":  # Root may write anywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+  if kind == "new":
+    run_folder.check_writable(place / "runs" / "a")
+    return
+  told = "is no folder" if kind == "file" else "cannot be written"
+  with pytest.raises(UserError, match=f"'{place}' {told}; name another"):
+    run_folder.check_writable(place / "a")

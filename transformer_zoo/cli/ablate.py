@@ -8,6 +8,7 @@ Several commands may share the runs of one --output_dir.
 import argparse
 
 from transformer_zoo.cli import common
+from transformer_zoo.cli import completions
 from transformer_zoo.errors import UserError
 
 SUMMARY = "run studies and write their tables and reports"
@@ -18,9 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the options of studies, suites, plans and launchers."""
   add = parser.add_argument
   names = "see `zoo list studies`, or gin files"
-  add("study", nargs="+", metavar="STUDY", help=names)
+  study = add("study", nargs="+", metavar="STUDY", help=names)
+  completions.complete(study, "studies")
   suites = "the suite they run on: a name, as miniature, or a gin file"
-  add("--suite", default="miniature", metavar="SUITE", help=suites)
+  suite = add("--suite", default="miniature", metavar="SUITE", help=suites)
+  completions.complete(suite, "suites")
   add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 for every row")
   add("--output_dir", default="runs", metavar="DIR")
   common.add_search_paths_argument(parser)

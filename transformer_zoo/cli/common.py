@@ -12,6 +12,7 @@ import tempfile
 import traceback
 from typing import Any
 
+from transformer_zoo.cli import completions
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import clusters
 from transformer_zoo.processes import distributed
@@ -28,13 +29,14 @@ _LOGGED = re.compile(
 
 def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds `--gin_file`, `--gin_search_paths`; main.py reads `--gin.NAME=`."""
-  parser.add_argument(
+  files = parser.add_argument(
     "--gin_file",
     action="append",
     default=[],
     metavar="FILE",
     help="gin file, of yours or among those shipped; repeatable",
   )
+  completions.complete(files, "gin_files")
   add_search_paths_argument(parser)
   parser.add_argument(
     "--gin.NAME=VALUE",
@@ -54,6 +56,14 @@ def add_search_paths_argument(parser: argparse.ArgumentParser) -> None:
     metavar="DIRS",
     help="folders with gin files, separated by commas; looked at first",
   )
+
+
+def add_mixture_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--mixture`, which names a mixture or a task."""
+  mixture = parser.add_argument(
+    "--mixture", required=True, help="a mixture or a task"
+  )
+  completions.complete(mixture, "registered", kinds=("tasks", "mixtures"))
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:
@@ -161,10 +171,29 @@ def load_gin(
       given=given,
       defaults=defaults,
     )
+  _check_platforms()
   if distributed.is_initialized():
     distributed.require_same(
       "configurations", config.operative_config(root), _changes
     )
+
+
+def _check_platforms() -> None:
+  """Raises UserError if JAX has no device of the kind that the user names."""
+  asked = os.environ.get("JAX_PLATFORMS")
+  if not asked or "jax" not in sys.modules:
+    return
+  import jax
+
+  try:
+    jax.devices()
+  except (AssertionError, RuntimeError) as error:
+    reason = (str(error).splitlines() or [""])[0]
+    raise UserError(
+      f"JAX_PLATFORMS={asked}, and JAX finds no such device here"
+      + (f" ({reason})" if reason else "")
+      + "; unset it, or install JAX for these devices"
+    ) from error
 
 
 def _changes(first: str, other: str) -> str:

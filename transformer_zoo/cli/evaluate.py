@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, the mixture, the gin arguments, the data folders."""
   checkpoint_arguments.add_argument(parser)
   checkpoint_arguments.add_adapter_argument(parser)
-  parser.add_argument("--mixture", required=True, help="a mixture or a task")
+  common.add_mixture_argument(parser)
   parser.add_argument(
     "--split", help="validation by default; test with --submission"
   )

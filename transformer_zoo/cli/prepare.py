@@ -17,7 +17,7 @@ EXAMPLE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the mixture and the folders."""
-  parser.add_argument("--mixture", required=True, help="a mixture or a task")
+  common.add_mixture_argument(parser)
   parser.add_argument("--prepared_dir", required=True, metavar="DIR")
   parser.set_defaults(takes_more=True)
   parser.add_argument(

@@ -109,6 +109,23 @@ def check(folder: pathlib.Path, configuration: str) -> None:
     print(f"{folder} goes on in another layout: {layout}")
 
 
+def check_writable(folder: pathlib.Path) -> None:
+  """Checks that a run can write its folder, before it does any work.
+
+  Raises:
+    UserError: The folder cannot be made or written.
+  """
+  above = folder.absolute()
+  while not above.exists() and above != above.parent:
+    above = above.parent
+  if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
+    return
+  what = "cannot be written" if above.is_dir() else "is no folder"
+  raise UserError(
+    f"MODEL_DIR={str(folder)!r}: {str(above)!r} {what}; name another folder"
+  )
+
+
 def _with_start_as_in(now: str, before: str) -> str:
   """Returns the text `before`, the same initial checkpoint spelled as now."""
   old, new = (_path(text, _START) for text in (before, now))

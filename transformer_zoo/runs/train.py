@@ -66,6 +66,7 @@ def train(run: settings.Run) -> str:
     run_folder.check_finished(folder, checkpoints)
     print(f"{folder} has finished before; its result stands")
     return str(result)
+  run_folder.check_writable(folder)
   program = reuse.shared(settings.Step.program, step, groups=(settings.Step,))
   mesh = program.mesh
   step.watching.check(course.train_steps)
@@ -118,6 +119,7 @@ def train(run: settings.Run) -> str:
         )
       )
     )
+    checkpoints.check_room(abstract)
     restored = checkpoints.restore_newest(abstract)
     if start.path and restored is None and initial is None:
       initial = _open_initial(run, program, mixture)

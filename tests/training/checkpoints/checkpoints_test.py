@@ -1,5 +1,6 @@
 """Checkpoints: identical, kept by rule, and damage is found."""
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -109,6 +110,16 @@ def test_restores_what_was_saved(folder, save, make_state, abstract):
   (state, read), reports = restore(folder, abstract)
   assert_identical(state, make_state(3))
   assert read == progress and not reports
+
+
+def test_a_disk_that_cannot_hold_a_checkpoint(folder, abstract, monkeypatch):
+  usage = shutil.disk_usage(folder.parents[1])
+  monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=9))
+  with contextlib.closing(Checkpoints(folder)) as checkpoints:
+    with pytest.raises(UserError, match="0.00 GB left and a checkpoint needs"):
+      checkpoints.check_room(abstract)
+    monkeypatch.undo()
+    checkpoints.check_room(abstract)
 
 
 def test_nothing_to_restore(folder, abstract):

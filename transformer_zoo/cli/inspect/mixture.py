@@ -9,6 +9,7 @@ import os
 import sys
 
 from transformer_zoo.cli import common
+from transformer_zoo.cli import completions
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -19,7 +20,8 @@ EXAMPLE = "zoo inspect mixture miniature --steps 350 --batch_size 32"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the mixture, the run it is for, and other rates."""
-  parser.add_argument("name", metavar="NAME")
+  name = parser.add_argument("name", metavar="NAME")
+  completions.complete(name, "registered", kinds=("mixtures",))
   parser.add_argument("--steps", type=int, help="steps of the run")
   parser.add_argument("--batch_size", type=int, default=128, help="rows a step")
   parser.add_argument(

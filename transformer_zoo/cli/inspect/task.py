@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from transformer_zoo.cli import common
+from transformer_zoo.cli import completions
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -13,7 +14,8 @@ EXAMPLE = "zoo inspect task mini_sst2 -n 2 --length inputs=64,targets=8"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the task and how much of it is read."""
-  parser.add_argument("name", metavar="NAME")
+  name = parser.add_argument("name", metavar="NAME")
+  completions.complete(name, "registered", kinds=("tasks",))
   parser.add_argument("-n", type=int, default=5, help="examples shown")
   parser.add_argument("--split", default="train")
   parser.add_argument(

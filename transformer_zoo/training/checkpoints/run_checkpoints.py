@@ -15,6 +15,7 @@ import dataclasses
 import json
 import logging
 import os
+import shutil
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.checkpoints.retention import Scores
+from transformer_zoo.training.checkpoints.step_folders import is_bucket
 from transformer_zoo.training.checkpoints.step_folders import StepFolders
 from transformer_zoo.training.state import TrainState
 
@@ -135,6 +137,25 @@ class Checkpoints:
     """
     arrays = jax.tree.leaves(self._saved(abstract_state))
     return sum(array.size * array.dtype.itemsize for array in arrays)
+
+  def check_room(self, abstract_state: TrainState) -> None:
+    """Checks that the disk can hold a checkpoint.
+
+    Args:
+      abstract_state: The shapes of a state, whole.
+
+    Raises:
+      UserError: It has less room than the arrays of one need.
+    """
+    root = os.fspath(self._folders.root)
+    if is_bucket(root) or jax.process_index() != 0:
+      return
+    needed, free = self.num_bytes(abstract_state), shutil.disk_usage(root).free
+    if free < needed:
+      raise UserError(
+        f"the disk of {root!r} has {free / 1e9:.2f} GB left and a checkpoint "
+        f"needs {needed / 1e9:.2f} GB; make room, or name another MODEL_DIR"
+      )
 
   def save(self, step: int, state: TrainState, progress: dict) -> float:
     """Starts a save, after waiting for the previous one to complete.
