@@ -35,9 +35,9 @@ def run(arguments: argparse.Namespace) -> None:
       are written before.
   """
   from transformer_zoo.studies.execution import results
+  from transformer_zoo.studies.report import files
   from transformer_zoo.studies.report import index
   from transformer_zoo.studies.report import report
-  from transformer_zoo.studies.report import table
   from transformer_zoo.studies.statistics.analysis import analyse
 
   is_one = results.is_study(arguments.folder)
@@ -52,13 +52,13 @@ def run(arguments: argparse.Namespace) -> None:
     raise UserError("\n".join(damages))
   index.check_versions(one.study for one in studies)
   if arguments.json:
-    values = [table.as_json(study) for study in studies]
+    values = [files.as_json(study) for study in studies]
     common.print_json(values[0] if is_one else values)
   else:
     if not is_one:
       index.write(arguments.folder, studies)
     for study in studies:
-      text = table.write(study)
+      text = files.write(study)
       page = report.write(study)
     if is_one:
       print(text)

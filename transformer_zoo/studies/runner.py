@@ -22,8 +22,8 @@ from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.execution import single_run
 from transformer_zoo.studies.execution import slurm
 from transformer_zoo.studies.execution.schedule import Schedule
+from transformer_zoo.studies.report import files
 from transformer_zoo.studies.report import report
-from transformer_zoo.studies.report import table
 from transformer_zoo.studies.statistics import analysis
 
 _JOBS_FOLDER = "jobs"  # In the pool: the output of processes and jobs.
@@ -197,7 +197,7 @@ def _names(planned: Sequence[PlannedStudy]) -> Mapping[pathlib.Path, str]:
 
 def _report(each: PlannedStudy, failures: Mapping) -> Outcome:
   found = analysis.analyse(results.read(each.folder))
-  print("\n" + table.write(found))
+  print("\n" + files.write(found))
   print(report.write(found), flush=True)
   return Outcome(
     each.folder,

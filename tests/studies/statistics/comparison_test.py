@@ -11,7 +11,7 @@ import pytest
 from transformer_zoo.evaluation.metrics import classification
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution import results
-from transformer_zoo.studies.report import table
+from transformer_zoo.studies.report import files
 from transformer_zoo.studies.statistics import comparison
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.studies.statistics import ranking
@@ -175,14 +175,14 @@ def test_verdicts_in_words(study):
 
 def test_files_have_all_digits(study):
   found = comparison.compare(study.results)
-  lines = csv.DictReader(io.StringIO(table.differences_csv(found)))
+  lines = csv.DictReader(io.StringIO(files.differences_csv(found)))
   first = next(lines)
   one = found.differences[first["row"], first["column"]]
   assert float(first["low"]) == one.estimate.low
   assert float(first["corrected_p_value"]) == one.corrected_p_value
   assert float(first["bootstrap_high"]) == one.bootstrap_interval[1]
   agreements = {"GLUE": ranking.agreement(study.results, "GLUE")}
-  (line,) = csv.DictReader(io.StringIO(table.agreements_csv(agreements)))
+  (line,) = csv.DictReader(io.StringIO(files.agreements_csv(agreements)))
   assert line["tau"] == "" and line["num_rows"] == "0"
 
 

@@ -2,6 +2,6 @@
 
 Imports `studies.statistics`, `studies.execution.results` and
 `studies.published`; `cli/report.py` and the runner import it. Begin with
-`report.py` and `templates/study.html`, the page of a study; `table.py` writes
+`report.py` and `templates/study.html`, the page of a study; `files.py` writes
 the other files, `index.py` the page of several studies.
 """

@@ -1,4 +1,4 @@
-"""Cells of a study's table as text, and the sentences that explain them."""
+"""Labels of a study's table, and the sentences that explain its cells."""
 
 from collections.abc import Collection
 
@@ -6,53 +6,10 @@ from transformer_zoo.studies import published
 from transformer_zoo.studies.design.suite import MEDIAN
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import power
-from transformer_zoo.studies.statistics.scores import Cell
 from transformer_zoo.studies.statistics.scores import TaskMetric
-from transformer_zoo.studies.statistics.wording import number
-from transformer_zoo.studies.statistics.wording import signed
 
 # T5 marks the row that the others are compared with by a star.
 STAR = "★"
-
-
-def score(cell: Cell, seeds: int) -> str:
-  """Returns our score: `83.28 ± 0.24`, `—` where there is none.
-
-  Args:
-    cell: The cell.
-    seeds: The number of seeds of the study. A cell with fewer names how many.
-  """
-  if cell.mean is None:
-    return "—"
-  text = number(cell.mean, cell.decimals)
-  if cell.deviation is not None:
-    text += f" ± {number(cell.deviation, cell.decimals)}"
-  return text + _fewer(cell, seeds)
-
-
-def quartiles(cell: Cell) -> str:
-  """Returns the quartiles of a median, "" of another cell."""
-  if cell.quartiles is None:
-    return ""
-  low, high = (number(value, cell.decimals) for value in cell.quartiles)
-  return f"quartiles {low} to {high}"
-
-
-def difference(cell: Cell, seeds: int) -> str:
-  """Returns our difference from the baseline, `—` where there is none.
-
-  Args:
-    cell: The cell.
-    seeds: The number of seeds of the study. A cell with fewer names how many.
-  """
-  if cell.difference is None:
-    return "—"
-  return signed(cell.difference, cell.decimals) + _fewer(cell, seeds)
-
-
-def _fewer(cell, seeds) -> str:
-  known = len(cell.values)
-  return f" ({known} of {seeds} seeds)" if known < seeds else ""
 
 
 def label(study: StudyResults, row: str) -> str:

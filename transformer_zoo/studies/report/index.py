@@ -18,6 +18,7 @@ from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import page
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.report import summary
+from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics import conclusions
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.findings import Verdict
@@ -104,17 +105,17 @@ def check_versions(studies: Iterable[StudyResults]) -> None:
 
 def to_markdown(analyses: Sequence[Analysis]) -> str:
   """Returns the table of the studies and a brief section of each."""
-  lines = [[head.replace("\n", " ") for head in _HEAD]]
+  lines = []
   for one in analyses:
     name, *others = _line(one)
     place = re.sub(r"[^\w\- ]", "", summary.title(one.study).lower())
     link = f"[{name}](#{place.replace(' ', '-')})"
-    lines.append([link, *(cell.text for cell in others)])
+    lines.append([link, *others])
   return markdown.joined(
     [
       f"# {_TITLE}",
       _facts(analyses),
-      markdown.grid(lines),
+      tables.to_markdown(tables.Table(head=_HEAD, lines=lines)),
       markdown.listed(_NOTES),
       *_ladder_section(ladders(analyses)),
       *(summary.to_markdown(one).rstrip() for one in analyses),
@@ -127,12 +128,12 @@ def to_html(analyses: Sequence[Analysis]) -> str:
   lines = []
   for one in analyses:
     name, *others = _line(one)
-    lines.append([page.Cell(text=name, href=_address(one.study)), *others])
+    lines.append([tables.Cell(text=name, href=_address(one.study)), *others])
   return page.render(
     "index.html",
     title=_TITLE,
     facts=_facts(analyses),
-    studies=page.Table(head=_HEAD, lines=lines, kind="numbers sortable"),
+    studies=tables.Table(head=_HEAD, lines=lines, kind="numbers sortable"),
     notes=_NOTES,
     ladder=_ladder_values(ladders(analyses)),
     sections=[
@@ -179,13 +180,9 @@ def _ladder_section(found: Sequence[Ladder]) -> list[str]:
   """The ladders as Markdown, empty without any."""
   if not found:
     return []
-  lines = [[head.replace("\n", " ") for head in _LADDER_HEAD]]
-  lines += [
-    [cell if isinstance(cell, str) else cell.text for cell in line]
-    for line in _ladder_lines(found)
-  ]
+  table = tables.Table(head=_LADDER_HEAD, lines=[*_ladder_lines(found)])
   pictures = " ".join(f"![{one.study}]({_ladder_file(one)})" for one in found)
-  return [f"## {_LADDER}", markdown.grid(lines), _LADDER_NOTE, pictures]
+  return [f"## {_LADDER}", tables.to_markdown(table), _LADDER_NOTE, pictures]
 
 
 def _ladder_values(found: Sequence[Ladder]) -> dict[str, object]:
@@ -194,7 +191,7 @@ def _ladder_values(found: Sequence[Ladder]) -> dict[str, object]:
     return {}
   return {
     "title": _LADDER,
-    "table": page.Table(
+    "table": tables.Table(
       head=_LADDER_HEAD, lines=list(_ladder_lines(found)), kind="numbers"
     ),
     "charts": [charts.ladder(one) for one in found],
@@ -202,7 +199,7 @@ def _ladder_values(found: Sequence[Ladder]) -> dict[str, object]:
   }
 
 
-def _ladder_lines(found: Sequence[Ladder]) -> Iterator[list[str | page.Cell]]:
+def _ladder_lines(found: Sequence[Ladder]) -> Iterator[list[str | tables.Cell]]:
   for one in found:
     for rung in one.rungs:
       tau, ends = rung.tau, "—"
@@ -210,16 +207,16 @@ def _ladder_lines(found: Sequence[Ladder]) -> Iterator[list[str | page.Cell]]:
         ends = f"{signed(tau.low)} to {signed(tau.high)}"
       yield [
         one.study,
-        page.Cell(text=rung.suite),
-        page.Cell(text=str(rung.seeds)),
-        page.Cell(text=compact(rung.flops), order=rung.flops),
-        page.Cell(text=signed(tau.tau), order=tau.tau),
-        page.Cell(text=ends, order=tau.low),
-        page.Cell(text=f"{tau.num_clear_same} of {tau.num_clear}"),
+        tables.Cell(text=rung.suite),
+        tables.Cell(text=str(rung.seeds)),
+        tables.Cell(text=compact(rung.flops), order=rung.flops),
+        tables.Cell(text=signed(tau.tau), order=tau.tau),
+        tables.Cell(text=ends, order=tau.low),
+        tables.Cell(text=f"{tau.num_clear_same} of {tau.num_clear}"),
       ]
 
 
-def _line(one: Analysis) -> list[str | page.Cell]:
+def _line(one: Analysis) -> list[str | tables.Cell]:
   """The line of a study in the table, its name first."""
   study, tau = one.study, one.tau
   compared = one.comparison.num_comparisons
@@ -235,28 +232,28 @@ def _line(one: Analysis) -> list[str | page.Cell]:
     _share(one.count(Verdict.SAME), in_print),
     _share(one.count(Verdict.OPPOSITE), in_print),
     _verdicts(one),
-    page.Cell(text=order, order=tau and tau.tau),
-    page.Cell(text=_state(study)),
-    page.Cell(text=str(len(study.rows)), order=len(study.rows)),
-    page.Cell(text=str(len(study.seeds)), order=len(study.seeds)),
-    page.Cell(text=duration(study.seconds), order=study.seconds),
+    tables.Cell(text=order, order=tau and tau.tau),
+    tables.Cell(text=_state(study)),
+    tables.Cell(text=str(len(study.rows)), order=len(study.rows)),
+    tables.Cell(text=str(len(study.seeds)), order=len(study.seeds)),
+    tables.Cell(text=duration(study.seconds), order=study.seconds),
   ]
 
 
-def _verdicts(one: Analysis) -> page.Cell:
+def _verdicts(one: Analysis) -> tables.Cell:
   verdicts = [judged.verdict for judged in one.judged]
   holds = verdicts.count(conclusions.Verdict.HOLDS)
   cell = _share(holds, len(verdicts))
   opposite = verdicts.count(conclusions.Verdict.REVERSED)
   if not opposite:
     return cell
-  return page.Cell(text=f"{cell.text}, {opposite} reversed", order=holds)
+  return tables.Cell(text=f"{cell.text}, {opposite} reversed", order=holds)
 
 
-def _share(number: int, whole: int) -> page.Cell:
+def _share(number: int, whole: int) -> tables.Cell:
   if not whole:
-    return page.Cell()
-  return page.Cell(text=f"{number} of {whole}", order=number)
+    return tables.Cell()
+  return tables.Cell(text=f"{number} of {whole}", order=number)
 
 
 def _state(study: StudyResults) -> str:

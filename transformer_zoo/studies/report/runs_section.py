@@ -13,6 +13,7 @@ from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import environments
 from transformer_zoo.studies.report import page
+from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics.budgets import Budget
 from transformer_zoo.studies.statistics.scores import Table
@@ -40,7 +41,7 @@ def budget_table(
   return {
     "sentences": budgets.sentences(study, found),
     "note": budgets.NOTE,
-    "table": page.Table(
+    "table": tables.Table(
       head=["row", *names, *["steps", "tokens", "FLOPs"] * len(phases), *shown],
       lines=[
         [
@@ -79,7 +80,7 @@ def sources(study: StudyResults, table: Table) -> list[dict[str, object]]:
   ]
 
 
-def predictions(study: StudyResults, table: Table) -> dict[str, page.Table]:
+def predictions(study: StudyResults, table: Table) -> dict[str, tables.Table]:
   """Returns a few examples of each task, from the first seed of every row."""
   by_task = {}
   for run in study.runs:
@@ -90,7 +91,7 @@ def predictions(study: StudyResults, table: Table) -> dict[str, page.Table]:
             samples = by_task.setdefault(f"{group} / {task}", {})
             samples.setdefault(index, {})[run.row] = sample
   head = ["input", "target", *(info.label for info in study.rows.values())]
-  tables = {}
+  found = {}
   for task, samples in by_task.items():
     lines = []
     for by_row in samples.values():
@@ -98,8 +99,8 @@ def predictions(study: StudyResults, table: Table) -> dict[str, page.Table]:
       answers = [by_row.get(row, {}).get("prediction") for row in study.rows]
       line = [first.get("inputs"), first.get("targets"), *answers]
       lines.append([*map(_shortened, line)])
-    tables[task] = page.Table(head=head, lines=lines, kind="words")
-  return tables
+    found[task] = tables.Table(head=head, lines=lines, kind="words")
+  return found
 
 
 def runs(study: StudyResults) -> dict[str, object]:
@@ -132,42 +133,42 @@ def runs(study: StudyResults) -> dict[str, object]:
       )
     ),
     "progress": study.progress(),
-    "table": page.Table(
+    "table": tables.Table(
       head=[*head, "folder"], lines=lines, kind="small runs sortable"
     ),
     "alone": "\n\n".join(f"# {run.name}\n{run.command}" for run in alone),
   }
 
 
-def machines(study: StudyResults) -> list[page.Table]:
+def machines(study: StudyResults) -> list[tables.Table]:
   """Returns the environments of the runs, equal ones once."""
   return [
-    page.Table(head=["", ""], lines=environment.facts())
+    tables.Table(head=["", ""], lines=environment.facts())
     for environment in environments.read(study)
   ]
 
 
 def _costs(
   study, row, budget, base, phases, quantities
-) -> list[str | page.Cell]:
+) -> list[str | tables.Cell]:
   line = [cells.label(study, row)]
   for quantity in quantities.values():
     value = quantity(budget)
     share = budgets.share(value, base and quantity(base))
     line.append(
-      page.Cell(
+      tables.Cell(
         text=compact(value), order=value, small=[share] if share else []
       )
     )
-  line.append(page.Cell(text=duration(budget.seconds), order=budget.seconds))
+  line.append(tables.Cell(text=duration(budget.seconds), order=budget.seconds))
   for phase in phases:
     cost = budget.phases.get(phase)
     if cost is None:
-      line += [page.Cell()] * 3
+      line += [tables.Cell()] * 3
     else:
-      line.append(page.Cell(text=f"{cost.steps:,.0f}", order=cost.steps))
+      line.append(tables.Cell(text=f"{cost.steps:,.0f}", order=cost.steps))
       line += [
-        page.Cell(text=compact(value), order=value)
+        tables.Cell(text=compact(value), order=value)
         for value in (cost.tokens, cost.flops)
       ]
   return line
@@ -185,7 +186,7 @@ def _published_details(study) -> dict[str, Mapping[str, str]]:
   }
 
 
-def _source(study, row, group, metrics) -> page.Table:
+def _source(study, row, group, metrics) -> tables.Table:
   """The runs of one row and group, one a line."""
   lines = []
   for run in study.of_row(row):
@@ -202,10 +203,10 @@ def _source(study, row, group, metrics) -> page.Table:
       )
   head = ["", "run", "configuration", "starts from"]
   head += [metric.name.replace(": ", ":\n") for metric in metrics]
-  return page.Table(head=head, lines=lines, kind="small")
+  return tables.Table(head=head, lines=lines, kind="small")
 
 
-def _score(study, run, metric) -> str | page.Cell:
+def _score(study, run, metric) -> str | tables.Cell:
   """A score of a run, linked to its predictions."""
   value = metric.of(run.scores)
   if value is None:
@@ -214,7 +215,7 @@ def _score(study, run, metric) -> str | page.Cell:
   text = number(value, metric.decimals)
   if not path.exists():
     return text
-  return page.Cell(
+  return tables.Cell(
     text=text, order=value, href=_address(study, path), kind="number"
   )
 
@@ -236,16 +237,16 @@ def _address(study: StudyResults, path: os.PathLike[str]) -> str:
   return quote(os.path.relpath(path, study.folder))
 
 
-def _linked(study, path: pathlib.Path, label: str) -> page.Cell:
+def _linked(study, path: pathlib.Path, label: str) -> tables.Cell:
   """A link to a file or folder; its name alone while it does not exist."""
   if not path.exists():
-    return page.Cell(text=label)
+    return tables.Cell(text=label)
   end = "/" if path.is_dir() else ""
-  return page.Cell(text=label, href=_address(study, path) + end)
+  return tables.Cell(text=label, href=_address(study, path) + end)
 
 
-def _count(value: float | None, written) -> page.Cell:
-  return page.Cell(text="—" if value is None else written(value), order=value)
+def _count(value: float | None, written) -> tables.Cell:
+  return tables.Cell(text="—" if value is None else written(value), order=value)
 
 
 def _shortened(value: object) -> str:

@@ -6,6 +6,7 @@ from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.report import page
+from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.comparison import Difference
@@ -33,14 +34,31 @@ def main(analysis: Analysis) -> dict[str, object]:
     for column in table.columns
   ):
     return {"table": None}
-  groups = {column.name: column.of_group for column in study.columns}
-  differences = analysis.comparison.differences
   drawn = [charts.seeds(table, column) for column in table.columns]
   return {
-    "table": _grid(study, table, {"": groups}, differences, analysis.blind),
+    "table": scores(analysis, analysis.comparison.differences),
     "legend": cells.legend(study, "In small", analysis.blind),
     "charts": [chart for chart in drawn if chart],
   }
+
+
+def scores(
+  analysis: Analysis,
+  differences: Mapping[tuple[str, str], Difference] | None = None,
+  *,
+  marked: bool = True,
+) -> tables.Table:
+  """Returns the scores of all rows.
+
+  Args:
+    analysis: The analysis of the study.
+    differences: Differences by row and column, as a second view of each cell.
+    marked: Whether the heads of columns that see little are marked.
+  """
+  study = analysis.study
+  groups = {column.name: column.of_group for column in study.columns}
+  blind = analysis.blind if marked else ()
+  return grid(study, analysis.table, {"": groups}, differences, blind)
 
 
 def conclusions(analysis: Analysis) -> dict[str, object]:
@@ -55,7 +73,7 @@ def conclusions(analysis: Analysis) -> dict[str, object]:
     "summary": analysis.summary,
     "power": analysis.power,
     "powers": _powers(analysis.powers),
-    "table": page.Table(head=head, lines=lines, kind="numbers sortable")
+    "table": tables.Table(head=head, lines=lines, kind="numbers sortable")
     if lines
     else None,
     "concluded": analysis.concluded,
@@ -144,7 +162,7 @@ def over_flops(analysis: Analysis) -> list[str]:
   return [chart for chart in drawn if chart]
 
 
-def tasks(study: StudyResults, table: Table) -> page.Table | None:
+def tasks(study: StudyResults, table: Table) -> tables.Table | None:
   """Returns every metric of every task, as in T5's table 16."""
   columns = {}
   for column in study.columns:
@@ -153,36 +171,36 @@ def tasks(study: StudyResults, table: Table) -> page.Table | None:
     group: dict.fromkeys([*columns.get(group, ()), *metrics], group)
     for group, metrics in table.metrics.items()
   }
-  return _grid(study, table, groups) if groups else None
+  return grid(study, table, groups) if groups else None
 
 
-def _conclusion(table: Table, one: Difference) -> list[str | page.Cell]:
+def _conclusion(table: Table, one: Difference) -> list[str | tables.Cell]:
   estimate, p_value = one.estimate, one.corrected_p_value
   decimals = table.cells[one.row, one.column].decimals
   return [
     table.labels[one.row],
     one.column,
-    page.Cell(
+    tables.Cell(
       text=signed(estimate.difference, decimals), order=estimate.difference
     ),
-    page.Cell(text=_interval(estimate, decimals), order=estimate.low),
-    page.Cell(text=_p_value(estimate.p_value), order=estimate.p_value),
-    page.Cell(text=_p_value(p_value), order=p_value),
+    tables.Cell(text=_interval(estimate, decimals), order=estimate.low),
+    tables.Cell(text=_p_value(estimate.p_value), order=estimate.p_value),
+    tables.Cell(text=_p_value(p_value), order=p_value),
   ]
 
 
-def _powers(powers: Sequence[Power]) -> page.Table | None:
+def _powers(powers: Sequence[Power]) -> tables.Table | None:
   lines = [
     [
       one.column,
-      page.Cell(
+      tables.Cell(
         text="unknown"
         if one.deviation is None
         else number(one.deviation, decimals(one.is_loss)),
         order=one.deviation,
       ),
-      page.Cell(text=one.text, order=one.smallest),
-      page.Cell(
+      tables.Cell(text=one.text, order=one.smallest),
+      tables.Cell(
         text=f"no {MARK}" if one.is_blind else "—" * one.is_loss or "yes"
       ),
     ]
@@ -190,27 +208,27 @@ def _powers(powers: Sequence[Power]) -> page.Table | None:
   ]
   head = ["column", "deviation\nover seeds", "smallest\ndifference"]
   head.append(f"sees\n{POINTS:.0f} points")
-  return page.Table(head=head, lines=lines, kind="numbers") if lines else None
+  return tables.Table(head=head, lines=lines, kind="numbers") if lines else None
 
 
-def _judged(judged: Sequence[Judged]) -> page.Table | None:
+def _judged(judged: Sequence[Judged]) -> tables.Table | None:
   lines = [
     [
       one.conclusion.claim,
-      page.Cell(text=one.verdict.value, bold=one.verdict is Verdict.REVERSED),
-      page.Cell(text=one.compared),
-      page.Cell(text=one.column),
-      page.Cell(text=one.conclusion.relation),
-      page.Cell(text=one.measured),
+      tables.Cell(text=one.verdict.value, bold=one.verdict is Verdict.REVERSED),
+      tables.Cell(text=one.compared),
+      tables.Cell(text=one.column),
+      tables.Cell(text=one.conclusion.relation),
+      tables.Cell(text=one.measured),
     ]
     for one in judged
   ]
   head = ["published conclusion", "verdict", "rows", "column", "published"]
   head.append("measured\n(95 % interval)")
-  return page.Table(head=head, lines=lines) if lines else None
+  return tables.Table(head=head, lines=lines) if lines else None
 
 
-def _ranks(agreements: Mapping[str, Agreement]) -> page.Table | None:
+def _ranks(agreements: Mapping[str, Agreement]) -> tables.Table | None:
   lines = []
   for column, agreement in agreements.items():
     found = agreement.ranking
@@ -223,27 +241,27 @@ def _ranks(agreements: Mapping[str, Agreement]) -> page.Table | None:
       lines.append(
         [
           column,
-          page.Cell(text=signed(found.tau), order=found.tau),
-          page.Cell(text=interval, order=found.low),
-          page.Cell(text=same, order=found.num_same),
-          page.Cell(text=clear, order=found.num_clear_same),
-          page.Cell(text=_p_value(found.p_value), order=found.p_value),
+          tables.Cell(text=signed(found.tau), order=found.tau),
+          tables.Cell(text=interval, order=found.low),
+          tables.Cell(text=same, order=found.num_same),
+          tables.Cell(text=clear, order=found.num_clear_same),
+          tables.Cell(text=_p_value(found.p_value), order=found.p_value),
         ]
       )
   head = ["column", "Kendall’s\ntau", "95 % interval"]
   head += ["pairs in the\nsame order", "of those clear\nin print", "p"]
   if not lines:
     return None
-  return page.Table(head=head, lines=lines, kind="numbers sortable")
+  return tables.Table(head=head, lines=lines, kind="numbers sortable")
 
 
-def _grid(
+def grid(
   study: StudyResults,
   table: Table,
   groups: Mapping[str, Mapping[str | TaskMetric, str]],
   differences: Mapping[tuple[str, str], Difference] | None = None,
   blind: Collection[str] = (),
-) -> page.Table:
+) -> tables.Table:
   """Rows by columns, every number a link to the runs that it comes from.
 
   Args:
@@ -265,14 +283,15 @@ def _grid(
       shown = _score(cell, seeds, href)
       if differences is not None:
         other = _difference(cell, differences.get((row, column)), seeds, href)
-        shown = page.Cell(text="", order=cell.mean, views=(shown, other))
+        shown = tables.Cell(text="", order=cell.mean, views=(shown, other))
       line.append(shown)
     lines.append(line)
-  spans = []
+  head, spans = cells.head, []
   if set(groups) != {""}:
+    head = _short
     spans = [("", 1), *((title, len(part)) for title, part in groups.items())]
-  return page.Table(
-    head=["row", *(_short(column, blind) for column in columns)],
+  return tables.Table(
+    head=["row", *(head(column, blind) for column in columns)],
     lines=lines,
     kind="numbers sortable",
     marked=table.rows.index(table.baseline),
@@ -280,43 +299,63 @@ def _grid(
   )
 
 
-def _score(cell: Cell, seeds: int, href: str) -> page.Cell:
+def differences(analysis: Analysis) -> tables.Table:
+  """Returns differences of all rows from the baseline, without statistics."""
+  study, table = analysis.study, analysis.table
+  return tables.Table(
+    head=["row", *(cells.head(c, analysis.blind) for c in table.columns)],
+    lines=[
+      [
+        cells.label(study, row),
+        *(
+          _difference(table.cells[row, column], None, len(study.seeds))
+          for column in table.columns
+        ),
+      ]
+      for row in table.others
+    ],
+  )
+
+
+def _score(cell: Cell, seeds: int, href: str) -> tables.Cell:
   printed = ""
   if cell.published is not None:
     printed = number(cell.published, cell.decimals)
   if cell.mean is None:
-    return page.Cell(published=printed)
+    return tables.Cell(published=printed)
   deviation = ""
   if cell.deviation is not None:
     deviation = number(cell.deviation, cell.decimals)
-  return page.Cell(
+  return tables.Cell(
     text=number(cell.mean, cell.decimals),
     order=cell.mean,
     href=href,
     kind="number",
     bold=cell.bold,
     deviation=deviation,
-    small=[*filter(None, [cells.quartiles(cell)]), *_fewer(cell, seeds)],
+    small=[*_quartiles(cell), *_fewer(cell, seeds)],
     published=printed,
   )
 
 
 def _difference(
-  cell: Cell, found: Difference | None, seeds: int, href: str
-) -> page.Cell:
-  if cell.difference is None or found is None:
-    return page.Cell()
+  cell: Cell, found: Difference | None, seeds: int, href: str = ""
+) -> tables.Cell:
+  if cell.difference is None:
+    return tables.Cell()
   small = _fewer(cell, seeds)
-  if found.estimate is not None and found.estimate.low is not None:
-    small = [_interval(found.estimate, cell.decimals), *small]
+  estimate = found and found.estimate
+  if estimate is not None and estimate.low is not None:
+    small = [_interval(estimate, cell.decimals), *small]
+  concluded = found is not None and found.concluded
   printed = ""
   if cell.published_difference is not None:
     printed = signed(cell.published_difference, cell.decimals)
-  return page.Cell(
-    text=signed(cell.difference, cell.decimals) + "*" * found.concluded,
+  return tables.Cell(
+    text=signed(cell.difference, cell.decimals) + "*" * concluded,
     href=href,
     kind="number",
-    bold=found.concluded,
+    bold=concluded,
     small=small,
     published=printed,
   )
@@ -329,6 +368,13 @@ def _interval(estimate: Estimate, decimals: int) -> str:
 
 def _p_value(value: float) -> str:
   return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _quartiles(cell: Cell) -> list[str]:
+  if cell.quartiles is None:
+    return []
+  low, high = (number(value, cell.decimals) for value in cell.quartiles)
+  return [f"quartiles {low} to {high}"]
 
 
 def _fewer(cell: Cell, seeds: int) -> list[str]:

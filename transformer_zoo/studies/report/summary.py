@@ -7,6 +7,8 @@ from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import environments
 from transformer_zoo.studies.report import markdown
+from transformer_zoo.studies.report import scores_section
+from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics import power
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.wording import signed
@@ -23,8 +25,8 @@ def to_markdown(analysis: Analysis) -> str:
   study = analysis.study
   blocks = [
     f"## {title(study)}",
-    markdown.plain(study.question),
-    markdown.scores(analysis, analysis.table.columns),
+    tables.plain(study.question),
+    tables.to_markdown(scores_section.scores(analysis)),
     _explained(analysis),
     markdown.listed(sentences(analysis)),
     cost(study),

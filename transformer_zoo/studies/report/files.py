@@ -8,9 +8,11 @@ import math
 from typing import Any
 
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.report import latex
+from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import markdown
+from transformer_zoo.studies.report import scores_section
 from transformer_zoo.studies.report import summary
+from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.comparison import Comparison
 from transformer_zoo.studies.statistics.comparison import Difference
@@ -42,13 +44,24 @@ def write(analysis: Analysis) -> str:
     "table.md": markdown.study_table(analysis),
     "summary.md": summary.to_markdown(analysis),
     "table.csv": to_csv(study, table),
-    "table.tex": latex.to_latex(study, table),
+    "table.tex": to_latex(analysis),
     "differences.csv": differences_csv(analysis.comparison),
     "agreement.csv": agreements_csv(analysis.agreements),
   }
   for name, text in texts.items():
     (study.folder / name).write_text(text, encoding="utf-8")
   return texts["table.md"]
+
+
+def to_latex(analysis: Analysis) -> str:
+  """Returns the scores as a float for LaTeX, the published ones under ours."""
+  study = analysis.study
+  return tables.to_latex(
+    scores_section.scores(analysis, marked=False),
+    comment=" ".join(study.command.split()),
+    caption=" ".join([study.question, *cells.legend(study, "In small")]),
+    label=f"tab:{study.name}-{study.suite}",
+  )
 
 
 def to_csv(study: StudyResults, table: Table) -> str:

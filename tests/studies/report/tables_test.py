@@ -8,9 +8,9 @@ import math
 import pytest
 
 from transformer_zoo.studies.design.suite import Column
-from transformer_zoo.studies.report import latex
+from transformer_zoo.studies.report import files
 from transformer_zoo.studies.report import markdown
-from transformer_zoo.studies.report import table
+from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics import scores
@@ -75,12 +75,12 @@ def test_a_median_over_templates_has_quartiles(make_study):
   assert "60.00 ± 7.07** (quartiles 52.50 to 70.00)" in text
   assert "Medians over the templates of a set, with quartiles: RTE." in text
   built = scores.build(study)
-  (line, *_) = csv.DictReader(io.StringIO(table.to_csv(study, built)))
+  (line, *_) = csv.DictReader(io.StringIO(files.to_csv(study, built)))
   quartiles = (line["first_quartile"], line["third_quartile"])
   assert (line["column"], *quartiles) == ("RTE", "52.5", "70.0")
   assert (
     r"\textbf{60.00}{\scriptsize\,$\pm$7.07 (quartiles 52.50 to 70.00)}"
-    in latex.to_latex(study, built)
+    in files.to_latex(analysis.analyse(study))
   )
   del rows[1]["t_4"]
   study = make_study({"a": rows}, columns=(column,))
@@ -160,7 +160,7 @@ def test_groups_that_score_the_same_task_have_numbers_of_their_own(make_study):
   built = scores.build(study)
   assert [built.cells["a", c.name].mean for c in columns] == [7.0, 9.0, None]
   assert [built.cells["b", c.name].mean for c in columns] == [8.0, 8.0, 8.0]
-  lines = csv.DictReader(io.StringIO(table.to_csv(study, built)))
+  lines = csv.DictReader(io.StringIO(files.to_csv(study, built)))
   means = {(x["row"], x["group"], x["column"]): x["mean"] for x in lines}
   assert means["a", "slow", "mrpc: f1"] == "7.0"
   assert means["a", "fast", "mrpc: f1"] == "9.0"
@@ -215,7 +215,7 @@ def test_the_published_score_stands_beside_ours(table6):
 
 def test_the_csv_has_every_digit(table6):
   lines = csv.DictReader(
-    io.StringIO(table.to_csv(table6, scores.build(table6)))
+    io.StringIO(files.to_csv(table6, scores.build(table6)))
   )
   first = next(iter(lines))
   assert first["row"] == "rate_15" and first["label"] == "15%"
@@ -224,7 +224,7 @@ def test_the_csv_has_every_digit(table6):
 
 
 def test_latex_has_a_cell_for_every_column(table6):
-  text = latex.to_latex(table6, scores.build(table6))
+  text = files.to_latex(analysis.analyse(table6))
   rows = [line for line in text.splitlines() if line.endswith(r"\\")]
   assert [line.count("&") for line in rows] == [1] * 5
   assert r"$\star$~15\% & \textbf{41.50}{\scriptsize\,$\pm$0.71} \\" in text
@@ -235,16 +235,16 @@ def test_latex_has_a_cell_for_every_column(table6):
 
 def test_latex_shows_special_characters_as_they_are():
   plain = r"50% of $5 & a_b^{c} #1 ~ \x <y> | ± − ★"
-  assert latex.escape(plain) == (
+  assert tables.escape(plain) == (
     r"50\% of \$5 \& a\_b\textasciicircum{}\{c\} \#1 \textasciitilde{} "
     r"\textbackslash{}x \textless{}y\textgreater{} \textbar{} $\pm$ $-$ $\star$"
   )
-  assert latex.escape("K = 2^16") == "K = 2$^{16}$"
-  assert latex.escape("α ≠ Δ") == r"$\alpha$ $\neq$ $\Delta$"
+  assert tables.escape("K = 2^16") == "K = 2$^{16}$"
+  assert tables.escape("α ≠ Δ") == r"$\alpha$ $\neq$ $\Delta$"
 
 
 def test_markdown_shows_labels_as_they_are():
-  assert markdown.plain("*half* <mask> <b>, p < 0.1") == (
+  assert tables.plain("*half* <mask> <b>, p < 0.1") == (
     r"\*half\* \<mask> \<b>, p < 0.1"
   )
 
