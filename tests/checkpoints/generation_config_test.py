@@ -13,10 +13,12 @@ EOS = 1
 BEAMS = {"num_beams": 4, "beam_rules": "transformers"}
 
 
-def exported(decoding, eos_id=EOS):
+def exported(decoding, eos_id=EOS, **options):
   """The attributes, and what is told."""
   told = []
-  said = generation_config.attributes_of(decoding, eos_id, told.append)
+  said = generation_config.attributes_of(
+    decoding, eos_id, told.append, **options
+  )
   return said, told
 
 
@@ -33,15 +35,23 @@ def exported(decoding, eos_id=EOS):
     {"temperature": 1.5, "min_p": 0.1, "typical_p": 0.8},
     {"min_length": 5, "no_repeat_ngram_size": 2, "repetition_penalty": 1.2},
     {"forced_prefix": (3,), "end_ids": (EOS, 4)},
+    {"forced_last": 7},
   ],
 )
 def test_what_is_written_is_read_again(options, continues, tmp_path):
-  said, told = exported(DecodingOptions(**options))
+  if "forced_prefix" in options:
+    options = {**options, "forced_after_start": continues}
+  said, told = exported(DecodingOptions(**options), continues=continues)
   assert not told
   said = {"eos_token_id": EOS} | said
   (tmp_path / "generation_config.json").write_text(json.dumps(said))
   found = generation_config.options(tmp_path, eos_id=EOS, continues=continues)
   assert DecodingOptions(**found) == DecodingOptions(**options)
+
+
+def test_a_prefix_behind_any_prompt_is_not_theirs():
+  said, told = exported(DecodingOptions(forced_prefix=(3,)), continues=True)
+  assert said == {} and "none behind a prompt" in told[0]
 
 
 def test_greedy_search_says_nothing():
@@ -62,7 +72,7 @@ def test_what_transformers_has_no_words_for_is_told():
     "generation_config.json says greedy search: 4 beams by the rules 't5x' are "
     "not those of `transformers`",
     "generation_config.json leaves out forced_prefix=(3, 4): `transformers` "
-    "forces one token",
+    "forces one token, and none behind a prompt",
   ]
 
 

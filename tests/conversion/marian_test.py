@@ -352,19 +352,23 @@ def test_what_a_decoder_is_first_fed(config, generation, expected, tmp_path):
   assert generation_config.start_id(tmp_path) == expected
 
 
-def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
+def test_a_forced_token_that_does_not_end(tmp_path, capsys):
   file = tmp_path / "config.json"
   file.write_text(json.dumps({"forced_eos_token_id": 3, "eos_token_id": [0]}))
-  assert generation_config.options(tmp_path) == {}
-  assert capsys.readouterr().err == (
-    f"passed over: forced_eos_token_id 3 in {str(file)!r}, where 0 is EOS\n"
-  )
-  # Of several ends the vocabulary's is the one that is forced here.
+  assert generation_config.options(tmp_path) == {"forced_last": 3}
   file.write_text(
     json.dumps({"forced_eos_token_id": 2, "eos_token_id": [1, 2]})
   )
-  assert generation_config.options(tmp_path, eos_id=1) == {"end_ids": (1, 2)}
-  assert "forced_eos_token_id 2 in" in capsys.readouterr().err
+  assert generation_config.options(tmp_path, eos_id=1) == {
+    "end_ids": (1, 2),
+    "forced_last": 2,
+  }
+  file.write_text(json.dumps({"forced_eos_token_id": [1, 2]}))
+  assert generation_config.options(tmp_path, eos_id=1) == {}
+  assert capsys.readouterr().err == (
+    f"passed over: forced_eos_token_id [1, 2] in {str(file)!r}, as it is "
+    "several\n"
+  )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -296,3 +297,24 @@ def test_what_was_read_or_made_is_less_likely(prompt):
         value * penalty if value < 0 else value / penalty
       )
   np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_forced_tokens_of_language_models():
+  """The first behind one token alone; the last is any token."""
+  options = DecodingOptions(
+    max_length=3, forced_prefix=(3,), forced_after_start=True, forced_last=5
+  )
+  constrain = constraints.Constraints(
+    options, eos_id=1, prompt_BP=jnp.array([[-1, -1], [6, 7]])
+  )
+  allowed = []
+  for position in range(3):
+    logits_BWV = jnp.zeros((2, 1, 8))
+    position = jnp.asarray(position)
+    found_BWV = constrain(logits_BWV, jnp.zeros((2, 1, 4), int), position)
+    allowed.append(np.isfinite(found_BWV[:, 0]).sum(axis=1).tolist())
+    forced_B1 = np.broadcast_to(constrain.is_forced(position), (2, 1))
+    assert (forced_B1[:, 0] == (np.array(allowed[-1]) == 1)).all()
+  assert allowed == [[1, 8], [8, 8], [1, 1]]
+  with pytest.raises(UserError, match="both say what the last token is"):
+    DecodingOptions(forced_end=True, forced_last=5)

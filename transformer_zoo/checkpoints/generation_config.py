@@ -54,8 +54,8 @@ def options(
 ) -> dict[str, Any]:
   """Fields of `DecodingOptions` that a directory gives other values.
 
-  Bad words of several ids, a forced last token that is not EOS, and options
-  that are not built here are passed over with a sentence on stderr.
+  Bad words of several ids, several forced last tokens, and options that are not
+  built here are passed over with a sentence on stderr.
 
   Args:
     folder: The folder of generation_config.json or config.json; without either
@@ -77,6 +77,7 @@ def options(
   found["no_repeat_ngram_size"] = content.get("no_repeat_ngram_size") or None
   if content.get("forced_bos_token_id") is not None:
     found["forced_prefix"] = (content["forced_bos_token_id"],)
+    found["forced_after_start"] = continues
   found["repetition_penalty"] = content.get("repetition_penalty") or 1.0
   found["forbidden_ids"] = _forbidden_ids(path, content)
   ends = tuple(end for end in _ends(content) if end is not None)
@@ -87,8 +88,10 @@ def options(
   end = _ends(content)[0] if eos_id is None else eos_id
   if last is not None and last == end:
     found["forced_end"] = True
-  elif last is not None:
-    _say(f"forced_eos_token_id {last} in {str(path)!r}, where {end} is EOS")
+  elif isinstance(last, list):
+    _say(f"forced_eos_token_id {last} in {str(path)!r}, as it is several")
+  else:
+    found["forced_last"] = last
   _say_what_is_not_built(path, content)
   return {
     name: value
@@ -281,6 +284,8 @@ def attributes_of(
   decoding: DecodingOptions,
   eos_id: int | None,
   report: Callable[[str], None],
+  *,
+  continues: bool = False,
 ) -> dict[str, Any]:
   """Attributes of a generation_config.json for the options of a run.
 
@@ -291,21 +296,24 @@ def attributes_of(
     eos_id: The id of EOS in the vocabulary of the run; None if it has none.
     report: A function that is called with a sentence on each option that
       `transformers` has no attribute for.
+    continues: Whether outputs continue the prompt, behind which `transformers`
+      forces no first token.
 
   Returns:
     The attributes by name; none for greedy search without constraints.
   """
   found = {
     **_search_attributes(decoding, report),
-    **_constraint_attributes(decoding, report),
+    **_constraint_attributes(decoding, report, continues),
   }
   if decoding.max_length is not None:
     found["max_new_tokens"] = decoding.max_length
   if decoding.end_ids:
     ends = decoding.end_ids if eos_id is None else decoding.ends(eos_id)
     found["eos_token_id"] = list(ends)
-  if decoding.forced_end and eos_id is not None:
-    found["forced_eos_token_id"] = eos_id
+  last = eos_id if decoding.forced_end else decoding.forced_last
+  if last is not None:
+    found["forced_eos_token_id"] = last
   return found
 
 
@@ -335,7 +343,7 @@ def _search_attributes(decoding, report) -> dict[str, Any]:
   return found
 
 
-def _constraint_attributes(decoding, report) -> dict[str, Any]:
+def _constraint_attributes(decoding, report, continues) -> dict[str, Any]:
   found = {}
   if decoding.min_length > 1:
     found["min_new_tokens"] = decoding.min_length - 1  # Without EOS.
@@ -344,11 +352,13 @@ def _constraint_attributes(decoding, report) -> dict[str, Any]:
       found[name] = getattr(decoding, name)
   if decoding.forbidden_ids:
     found["bad_words_ids"] = [[i] for i in decoding.forbidden_ids]
-  if len(decoding.forced_prefix) == 1:
+  of_any_prompt = continues and not decoding.forced_after_start
+  if len(decoding.forced_prefix) == 1 and not of_any_prompt:
     found["forced_bos_token_id"] = decoding.forced_prefix[0]
   elif decoding.forced_prefix:
     report(
       f"generation_config.json leaves out forced_prefix="
-      f"{decoding.forced_prefix}: `transformers` forces one token"
+      f"{decoding.forced_prefix}: `transformers` forces one token, and none "
+      "behind a prompt"
     )
   return found

@@ -318,7 +318,10 @@ def _write_directory(
   generation = None
   if source.decoding and source.model.offers.has_decoder:
     generation = generation_config.attributes_of(
-      source.decoding, special_ids.get("eos_token_id"), report
+      source.decoding,
+      special_ids.get("eos_token_id"),
+      report,
+      continues=source.model.offers.continues,
     )
   prompts_begin = None
   if source.model.offers.continues:

@@ -66,25 +66,25 @@ class Constraints:
     if options.forbidden_ids:
       forbidden = jnp.asarray(options.forbidden_ids)
       logits_BWV = logits_BWV.at[:, :, forbidden].set(-jnp.inf)
-    for forced_BF, first in self._prefixes():
-      token_B = _at(forced_BF, position - first)
+    if (token_B := self._forced(position)) is not None:
       logits_BWV = jnp.where(
         token_B[:, None, None] >= 0,
         only(logits_BWV, token_B[:, None, None]),
         logits_BWV,
       )
-    if options.forced_end:
+    last = self.eos_id if options.forced_end else options.forced_last
+    if last is not None:
       logits_BWV = jnp.where(
-        self._is_last(position), only(logits_BWV, self.eos_id), logits_BWV
+        self._is_last(position), only(logits_BWV, last), logits_BWV
       )
     return logits_BWV
 
   def is_forced(self, position: jax.Array) -> jax.Array:
     """Whether the token made at a position is forced, bool [B or 1, 1]."""
     forced_B1 = jnp.zeros((1, 1), bool)
-    for forced_BF, first in self._prefixes():
-      forced_B1 |= _at(forced_BF, position - first)[:, None] >= 0
-    if self.options.forced_end:
+    if (token_B := self._forced(position)) is not None:
+      forced_B1 |= token_B[:, None] >= 0
+    if self.options.forced_end or self.options.forced_last is not None:
       forced_B1 |= self._is_last(position)
     return forced_B1
 
@@ -99,13 +99,28 @@ class Constraints:
   def _is_last(self, position):
     return position == self.options.max_length - 1
 
-  def _prefixes(self):
-    """Forced tokens [B or 1, F], and the position of the first."""
+  def _forced(self, position):
+    """The tokens forced at a position [B or 1], -1 where none is, or None."""
     common = self.options.forced_prefix
-    if common:
-      yield jnp.asarray([common], jnp.int32), 0
-    if self.forced_BF is not None:
-      yield self.forced_BF, len(common)
+    if not common and self.forced_BF is None:
+      return None
+    if not common:
+      return self._of_its_own(position)
+    token_B = jnp.where(
+      position < len(common),
+      _at(jnp.asarray([common], jnp.int32), position),
+      self._of_its_own(position - len(common)),
+    )
+    if not self.options.forced_after_start or self.prompt_BP is None:
+      return token_B
+    is_start_B = ~jnp.any(self.prompt_BP >= 0, axis=1)
+    return jnp.where(is_start_B, token_B, self._of_its_own(position))
+
+  def _of_its_own(self, place):
+    """The token forced at a place of each row's own prefix, -1 for none."""
+    if self.forced_BF is None:
+      return jnp.full((1,), -1)
+    return _at(self.forced_BF, place)
 
   def _penalised(self, logits_BWV, tokens_BWT, position):
     """Logits of which what was read or made before is less likely."""

@@ -15,13 +15,15 @@ from transformer_zoo.errors import UserError
 BEAM_RULES = {"t5x": 0.6, "transformers": 1.0}
 _WHOLE = (
   *("max_length", "min_length", "num_beams", "top_k", "no_repeat_ngram_size"),
-  *("num_return", "seed"),
+  *("num_return", "seed", "forced_last"),
 )
 _REAL = (
   *("alpha", "temperature", "top_p", "min_p", "typical_p"),
   "repetition_penalty",
 )
-_FLAGS = ("renormalize", "forced_end", "start_before_prompt")
+_FLAGS = (
+  *("renormalize", "forced_after_start", "forced_end", "start_before_prompt"),
+)
 _IDS = ("forbidden_ids", "end_ids", "forced_prefix")
 # Beyond it penalties of outputs of 1,000 tokens leave float32.
 _LARGEST_ALPHA = 10
@@ -72,8 +74,13 @@ class DecodingOptions:
     end_ids: what ends an output besides EOS: chat models list several
       (`eos_token_id` of `transformers`).
     forced_prefix: ids that every output begins with; they cost nothing.
+    forced_after_start: whether `forced_prefix` comes only where one token was
+      read before, not a longer prompt (`forced_bos_token_id` of `transformers`
+      for a language model).
     forced_end: whether the last token that there is room for is EOS, which then
       costs nothing (`forced_eos_token_id` of `transformers`).
+    forced_last: The id of that last token if it is another one; None if it is
+      EOS or free.
     start_before_prompt: whether a decoder-only model reads the token that its
       training sequences begin with before a prompt; False as `transformers`
       uses GPT.
@@ -98,7 +105,9 @@ class DecodingOptions:
   forbidden_ids: Sequence[int] = ()
   end_ids: Sequence[int] = ()
   forced_prefix: Sequence[int] = ()
+  forced_after_start: bool = False
   forced_end: bool = False
+  forced_last: int | None = None
   start_before_prompt: bool = True
   num_return: int = 1
   seed: int = 0
@@ -130,6 +139,11 @@ class DecodingOptions:
       raise UserError(
         f"repetition_penalty={self.repetition_penalty}; it has to be from "
         f"{_LEAST} to {_MOST}, and 1 changes nothing"
+      )
+    if self.forced_end and self.forced_last is not None:
+      raise UserError(
+        f"forced_end=True and forced_last={self.forced_last} both say what the "
+        "last token is; leave one of them out"
       )
     self._check_beams()
     self._check_draws()

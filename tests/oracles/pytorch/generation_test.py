@@ -6,6 +6,7 @@ the directory that `transformers` saved.
 """
 
 import json
+import shutil
 
 from flax import traverse_util
 import numpy as np
@@ -76,7 +77,8 @@ NAMES = [name for name in families.CONFIGS if name != "marian_two_vocabularies"]
 TYPES = {name: families.CONFIGS[name]["model_type"] for name in NAMES}
 # Beams meet the caches of each family; its options are beside them in
 # families_test.py and in the greedy way.
-ONE_OF_EACH = {kind: name for name, kind in reversed(TYPES.items())}.values()
+ONE = {kind: name for name, kind in reversed(TYPES.items())}
+ONE_OF_EACH = ONE.values()
 ENCODER_DECODERS = ("t5", "mt5", "umt5", "bart", "mbart", "marian")
 CASES = [
   (name, way)
@@ -144,7 +146,7 @@ def folders(request, tmp_path_factory):
   return {"saved": saved, "run": run, "back": back, "new": new}
 
 
-def generated(folder, **options) -> list[str]:
+def generated(folder, texts=TEXTS, **options) -> list[str]:
   """What their classes make of a padded batch."""
   model = huggingface.open_directory(folder)
   said = json.loads((folder / "config.json").read_text())
@@ -155,7 +157,7 @@ def generated(folder, **options) -> list[str]:
   tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(
     folder, padding_side="right" if has_encoder else "left"
   )
-  batch = tokenizer(TEXTS, return_tensors="pt", padding=True)
+  batch = tokenizer(texts, return_tensors="pt", padding=True)
   batch.pop("token_type_ids", None)
   with torch.no_grad():
     made = model.generate(
@@ -189,3 +191,34 @@ def test_outputs(folders, way, capsys):
     assert generated(folders[folder], **theirs) == expected
   for folder in ("saved", "run") if way == "greedy" else ("run",):
     assert inferred(folders[folder], ours, capsys) == expected
+
+
+# Of a generation_config.json. A forced first token comes behind a prompt of one
+# token alone, whatever the padding beside it.
+FORCED = [
+  {"forced_bos_token_id": 9},
+  {"forced_eos_token_id": 1},
+  {"forced_eos_token_id": 8, "num_beams": 2},
+  {"forced_bos_token_id": 9, "forced_eos_token_id": 8, "num_beams": 2},
+  {"forced_bos_token_id": 9, "num_beams": 3, "repetition_penalty": 1.5},
+]
+
+
+@pytest.mark.parametrize(
+  ("folders", "said"),
+  [
+    *((ONE["gpt2"], said) for said in FORCED),
+    (ONE["llama"], FORCED[3]),
+    (ONE["bart"], FORCED[3]),
+  ],
+  indirect=["folders"],
+  ids=str,
+)
+def test_forced_tokens_of_a_directory(folders, said, tmp_path, capsys):
+  shutil.copytree(folders["saved"], tmp_path / "saved")
+  path = tmp_path / "saved" / "generation_config.json"
+  content = json.loads(path.read_text()) | {"max_new_tokens": MADE, **said}
+  path.write_text(json.dumps(content))
+  expected = [generated(tmp_path / "saved", [text])[0] for text in TEXTS]
+  found = inferred(tmp_path / "saved", {}, capsys)
+  assert found == expected

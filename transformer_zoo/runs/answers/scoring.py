@@ -205,8 +205,15 @@ def check_decoding(
       "fed a start token; leave the option out"
     )
   number = offers.num_outputs
-  for name in ("forced_prefix", "forbidden_ids", "end_ids"):
-    for some in getattr(decoding, name):
+  last = decoding.forced_last
+  lasts = () if last is None else (last,)
+  for name, ids in {
+    "forced_prefix": decoding.forced_prefix,
+    "forced_last": lasts,
+    "forbidden_ids": decoding.forbidden_ids,
+    "end_ids": decoding.end_ids,
+  }.items():
+    for some in ids:
       if not 0 <= some < number:
         raise UserError(
           f"{name} has the id {some}, but the model has tokens from 0 to "
