@@ -812,6 +812,18 @@ _EVALUATION = _of(
 _INTEROP = _of(
   "transformer_zoo/interop",
   (
+    "huggingface/attributes.py",
+    "for spelling in (row.theirs, *row.spellings)",
+    "for spelling in (row.name, row.theirs, *row.spellings)",
+    "interop/huggingface/families_test.py",
+  ),
+  (
+    "huggingface/parts.py",
+    '"DROPOUT_RATE": "layer.dropout.rate",',
+    '"DROPOUT_RATE": "attention.dropout.rate",',
+    "interop/huggingface/attributes_test.py",
+  ),
+  (
     "huggingface/families/deberta.py",
     "return (theirs.T.reshape(-1, theirs.shape[0]),)",
     "return (theirs.reshape(-1, theirs.shape[0]),)",

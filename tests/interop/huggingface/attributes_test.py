@@ -2,11 +2,14 @@
 
 import functools
 import json
+import pathlib
+import re
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.golden import encoders
 from tests.golden import families
 from tests.interop.huggingface import more_published
 from transformer_zoo.checkpoints import model_parameters
@@ -18,6 +21,7 @@ from transformer_zoo.tensors import safetensors
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.tensors.links import to_theirs
 
+ROOT = pathlib.Path(__file__).parents[3]
 KINDS = [family.kind for family in FAMILIES]
 # Of versions 2 to 5 of `transformers`, of their options of generation, and of
 # programs for fine-tuning.
@@ -67,6 +71,32 @@ PASSED_OVER = {
   "use_cache": True,
   "xla_device": True,
 }
+
+
+def test_every_family_has_contracts_and_a_row():
+  """Of the tables of tests/golden, and of docs/guides/checkpoints.md."""
+  tables = (*families.CONFIGS.values(), *encoders.CONFIGS.values())
+  assert {*KINDS} == {config["model_type"] for config in tables}
+  page = ROOT / "docs/guides/checkpoints.md"
+  rows = re.findall(r"^\| (`.+?) \|", page.read_text(), re.M)
+  listed = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+  assert {*KINDS} <= listed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_number_is_written_from_where_it_is_bound(kind):
+  """Rates and epsilons, no two alike; a comparison of models passes rates."""
+  for config in (families.CONFIGS | encoders.CONFIGS).values():
+    if config["model_type"] != kind or "rope_parameters" in config:
+      continue
+    rows = [
+      row.theirs
+      for row in family_of(config).attributes.rows
+      if float in (row.kind, type(row.default)) and row.theirs not in config
+    ]
+    config = config | {row: 0.01 * (i + 1) for i, row in enumerate(rows)}
+    model = families.build(config)
+    assert architecture(family_of(config).config(model)) == architecture(config)
 
 
 def architecture(config):

@@ -24,7 +24,7 @@ from transformer_zoo.tensors import links as links_lib
 from transformer_zoo.tensors.links import Link
 
 _PROJECTION = "encoder/input_projection/dense"
-_DROPOUT_OF_ALL = (*bert.OF_TEXTS, "tags")
+_DROPOUT_OF_ALL = (*bert.OF_TEXTS, "tags", "sentence_order")
 # No file bounds the layers of a group: each would be traced by itself.
 _MOST_LAYERS = 1000
 
