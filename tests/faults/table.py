@@ -268,16 +268,16 @@ _ARCHITECTURES = _of(
     "architectures/ensemble_test.py",
   ),
   (
-    "permuted_encoder.py",
+    "xlnet.py",
     "states_NBMD = jax.lax.stop_gradient(states_NBLD)",
     "states_NBMD = states_NBLD",
-    "architectures/permuted_encoder_test.py",
+    "architectures/xlnet_test.py",
   ),
   (
-    "permuted_encoder.py",
+    "xlnet.py",
     "from_ = max(0, first - memory_length)",
     "from_ = max(0, first - memory_length + 1)",
-    "architectures/permuted_encoder_test.py",
+    "architectures/xlnet_test.py",
   ),
   (
     "generator_discriminator.py",
@@ -511,7 +511,7 @@ _CORRUPTION = _of(
     "weights=tuple(1 / n for n in range(1, 6)),",
     "weights=tuple(1 / n for n in range(2, 7)),",
     "corruption/objectives_test.py",
-    "architectures/permuted_encoder_test.py",
+    "architectures/xlnet_test.py",
   ),
   (
     "mixture_of_denoisers.py",

@@ -9,7 +9,7 @@ import scipy.special
 
 from tests import programs
 from tests import tiny_models
-from tests.architectures import unified_encoder_test as writer
+from tests.architectures import unilm_test as writer
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
@@ -245,7 +245,7 @@ def test_models_that_do_not_write_are_refused():
 @pytest.mark.slow
 def test_a_permuted_encoder_predicts_the_whole_target_from_left_to_right():
   model, _ = tiny_models.build(
-    "xlnet", bindings=("PermutedEncoder.pad_id=0",), NUM_ENCODER_LAYERS=1
+    "xlnet", bindings=("XLNet.pad_id=0",), NUM_ENCODER_LAYERS=1
   )
   params = tiny_models.random_parameters(model)
   objective = unified.UnifiedGeneration()

@@ -10,7 +10,7 @@ FILES = (
 )
 SIZES = (
   *("VOCAB_SIZE=64", "DROPOUT_RATE=0.0", "MAX_POSITIONS=32"),
-  *("UnifiedEncoder.mask_id=61", "UnifiedFeatures.bos_id=60"),
+  *("UniLM.mask_id=61", "UnifiedFeatures.bos_id=60"),
   "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}",
 )
 TEXTS = ["red car sees house", "blue boat likes", "green car"]

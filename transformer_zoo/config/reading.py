@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from gin import config as gin_config
 from gin import config_parser
 
+from transformer_zoo.config import earlier_names
 from transformer_zoo.config import registry
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
@@ -28,26 +29,6 @@ _NAME = re.compile(r"[A-Za-z_][\w./]*\w|[A-Za-z_]")
 # Words and paths, which a shell user means as strings.
 _BARE = re.compile(r"[A-Za-z/~.][\w./:~-]*")
 
-
-# Parameters that are another part's now.
-_MOVED = {
-  "Stack": {
-    **{
-      name: f"Transformer.{name}"
-      for name in (
-        *("position_embedder", "position_bias", "relative_embedder"),
-        *("input_norm", "input_projection", "dropout", "output_dropout"),
-        *("norm", "norm_name", "mix"),
-      )
-    },
-    "windows": "Windows.sizes",
-    "divide_scores_by_depth": "ScoreScales.divide_by_depth",
-    "first_layer": "with_first_layer.first_layer",
-    "convolution": "deberta_transformer.convolution",
-    "mask_decoder": "deberta_transformer.mask_decoder",
-  },
-  "Decoder": {"stack": "Decoder.transformer"},
-}
 
 _parsed: dict[tuple[str, str, bool], list[Any]] = {}
 _bound: dict[tuple[Any, ...], list[Any]] = {}
@@ -269,7 +250,7 @@ def _statements(text: str, where: str) -> Iterator[Any]:
     yield from known
     return
   statements = []
-  for statement in _parse(text, where):
+  for statement in _parse(earlier_names.renewed(text), where):
     statements.append(statement)
     yield statement
   # What an import registers, a later statement may refer to.
@@ -350,14 +331,9 @@ def _binding(
   configurable = registry.find(statement.selector, where)
   allowed = registry.parameters(configurable)
   if statement.arg_name not in allowed and not registry.takes_any(configurable):
-    hint = nearest(statement.arg_name, allowed)
-    moved = _MOVED.get(registry.short_name(configurable.selector), {})
-    if statement.arg_name in moved:
-      scope = f"{statement.scope}/" if statement.scope else ""
-      hint = f"; it is {scope}{moved[statement.arg_name]} now"
     raise UserError(
       f"{where}: {statement.selector} has no parameter "
-      f"{statement.arg_name!r}{hint}"
+      f"{statement.arg_name!r}{nearest(statement.arg_name, allowed)}"
     )
   return Binding(
     statement.scope,

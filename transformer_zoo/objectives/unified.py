@@ -78,7 +78,7 @@ class UnifiedGeneration:
     """The term of one batch.
 
     Args:
-      model: a `UnifiedEncoder` or a `PermutedEncoder`.
+      model: a `UniLM` or a `XLNet`.
       params: The parameters of the model.
       batch: what the converter `Unified` lays out.
       dropout_key: The key for dropout and for what is hidden; None for no
@@ -149,7 +149,7 @@ def example_sums(
   """The likelihood of each target as it would be written, without dropout.
 
   Args:
-    model: a `UnifiedEncoder`.
+    model: a `UniLM`.
     params: The parameters of the model.
     batch: what the converter `Unified` lays out.
 

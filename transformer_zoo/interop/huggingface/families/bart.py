@@ -141,7 +141,7 @@ class Bart(Family):
     """See `Family`."""
     bound = super().bindings_of(found)
     if found["head"] is not None:
-      bound["ReadingDecoder.start_id"] = found["start_id"]
+      bound["EncoderDecoderWithHeads.start_id"] = found["start_id"]
     if found["head"] == "classes":
       bound["NUM_CLASSES"] = found["num_labels"]
     return bound

@@ -59,7 +59,7 @@ _ATTRIBUTES = bert.COMMON.changed(
   bert.dropout_of_heads("summary_last_dropout", 0.1, bert.OF_TEXTS),
   Attribute("start_n_top", 5, _of_beam("start_n_top"), _num_starts),
   Attribute("end_n_top", 5, _of_beam("end_n_top")),
-  attributes.padding("PermutedEncoder.pad_id", 5),
+  attributes.padding("XLNet.pad_id", 5),
   without=("attention_probs_dropout_prob",),
   written={
     "hidden_size": "d_model",
@@ -157,7 +157,7 @@ class Xlnet(bert.Bert):
     """See `Family`."""
     bound = super().bindings_of(found)
     bound.pop("TransformedLogits.activation", None)
-    return bound if found["heads"] else bound | {"PermutedEncoder.pooler": None}
+    return bound if found["heads"] else bound | {"XLNet.pooler": None}
 
   def layout(self, cls_place: str | None) -> dict[str, Any]:
     """See `Family`."""

@@ -20,11 +20,9 @@ WIDTH = PROMPTS.shape[1] + MADE + 1
 
 
 def build(**macros):
-  model, _ = tiny_models.build(
-    "unilm", bindings=("UnifiedEncoder.mask_id=4",), **macros
-  )
+  model, _ = tiny_models.build("unilm", bindings=("UniLM.mask_id=4",), **macros)
   return model, tiny_models.random_parameters(
-    tiny_models.build("unilm", bindings=("UnifiedEncoder.mask_id=4",))[0]
+    tiny_models.build("unilm", bindings=("UniLM.mask_id=4",))[0]
   )
 
 

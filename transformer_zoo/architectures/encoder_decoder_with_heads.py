@@ -19,7 +19,7 @@ from transformer_zoo.modules.attention import masks
 
 
 @gin.register
-class ReadingDecoder(EncoderOnly):
+class EncoderDecoderWithHeads(EncoderOnly):
   """An encoder and a decoder over the same text, and heads on the decoder.
 
   The batch is that of the converter `Encoder`, whose `answering` is 'last': a

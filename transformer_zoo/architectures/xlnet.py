@@ -25,7 +25,7 @@ from transformer_zoo.modules.two_streams import Streams
 
 
 @gin.register
-class PermutedEncoder(EncoderOnly):
+class XLNet(EncoderOnly):
   """An encoder that predicts tokens in a drawn order.
 
   Where the batch has `encoder_order` [B, L], the head of masked tokens reads
@@ -50,18 +50,17 @@ class PermutedEncoder(EncoderOnly):
   def __post_init__(self):
     if self.num_stretches < 1:
       raise UserError(
-        f"PermutedEncoder.num_stretches is {self.num_stretches}; it must be at "
-        "least 1"
+        f"XLNet.num_stretches is {self.num_stretches}; it must be at least 1"
       )
     if self.memory_length is not None and self.memory_length < 1:
       raise UserError(
-        f"PermutedEncoder.memory_length is {self.memory_length}; it must be at "
+        f"XLNet.memory_length is {self.memory_length}; it must be at "
         "least 1 token, or None; without memory bind "
-        "PermutedEncoder.num_stretches = 1"
+        "XLNet.num_stretches = 1"
       )
     if self.averages:
       raise UserError(
-        "PermutedEncoder.averages is True; its heads of texts read one token: "
+        "XLNet.averages is True; its heads of texts read one token: "
         "bind EncoderOnly.averages = False"
       )
     super().__post_init__()

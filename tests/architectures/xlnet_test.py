@@ -11,7 +11,7 @@ import scipy.special
 from tests import programs
 from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
-from transformer_zoo.architectures import permuted_encoder
+from transformer_zoo.architectures import xlnet
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.permutation import PermutationLanguageModel
 from transformer_zoo.data.features.converters import Encoder
@@ -99,7 +99,7 @@ def test_scanned_layers_are_looped_ones_in_two_streams():
 def test_stretches(ordered):
   """The first is a text by itself; the second reads it as memory."""
   one = {"NUM_ENCODER_LAYERS": 1}
-  model, params = build(**one, **{"PermutedEncoder.num_stretches": 2})
+  model, params = build(**one, **{"XLNet.num_stretches": 2})
   whole, _ = build(**one)
   tokens = tokens_of_rows(rows=1, length=16)
   types = np.zeros((1, 16), np.int32)
@@ -128,20 +128,20 @@ def test_stretches(ordered):
 )
 def test_stretches_with_all_memory_are_one_pass(scan, monkeypatch):
   """In which no token sees one of a later stretch."""
-  bindings = {"PermutedEncoder.num_stretches": 3, "SCAN_LAYERS": scan}
-  model, params = build(**bindings, **{"PermutedEncoder.memory_length": 16})
+  bindings = {"XLNet.num_stretches": 3, "SCAN_LAYERS": scan}
+  model, params = build(**bindings, **{"XLNet.memory_length": 16})
   whole = model.clone(num_stretches=1)
   batch = {"encoder_input_tokens": tokens_of_rows(rows=2, length=16)}
   found = logits_of(model, params, batch)
   stretch = np.arange(16) // 6
-  sees = permuted_encoder._sees
+  sees = xlnet._sees
 
   def sees_no_later(*arguments):
     earlier = (stretch[:, None] >= stretch)[None]
     found = sees(*arguments)
     return {**found, "content": found["content"] & earlier}
 
-  monkeypatch.setattr(permuted_encoder, "_sees", sees_no_later)
+  monkeypatch.setattr(xlnet, "_sees", sees_no_later)
   patched = tiny_models.forward.__wrapped__(whole)  # Not for other tests.
   expected = np.asarray(patched(params, batch))
   scale = np.abs(expected).max()
@@ -156,8 +156,8 @@ def test_memory_is_of_the_last_tokens_before_a_stretch(memory_length):
   """One layer reaches as far as the memory."""
   model, params = build(
     **{
-      "PermutedEncoder.num_stretches": 4,
-      "PermutedEncoder.memory_length": memory_length,
+      "XLNet.num_stretches": 4,
+      "XLNet.memory_length": memory_length,
       "NUM_ENCODER_LAYERS": 1,
     }
   )
@@ -175,7 +175,7 @@ def test_memory_is_of_the_last_tokens_before_a_stretch(memory_length):
 
 @pytest.mark.slow
 def test_no_gradient_goes_through_memory():
-  model, params = build(**{"PermutedEncoder.num_stretches": 2})
+  model, params = build(**{"XLNet.num_stretches": 2})
   tokens = tokens_of_rows(length=16)
   # The first half has tokens of its own.
   tokens[:, :8] = 6 + np.arange(8)
@@ -277,9 +277,9 @@ def _of_nine(table):
 
 def test_refusals():
   with pytest.raises(UserError, match="num_stretches is 0; it must be at"):
-    build(**{"PermutedEncoder.num_stretches": 0})
+    build(**{"XLNet.num_stretches": 0})
   with pytest.raises(UserError, match="memory_length is 0; it must be at"):
-    build(**{"PermutedEncoder.memory_length": 0})
+    build(**{"XLNet.memory_length": 0})
   with pytest.raises(UserError, match="features is 5; a sine and a cosine"):
     RelativeSinusoids(features=5)
   with pytest.raises(UserError, match="clip is 0; it must be a distance"):

@@ -23,7 +23,7 @@ from transformer_zoo.modules.positions import Positions
 
 
 @gin.register
-class UnifiedEncoder(EncoderOnly):
+class UniLM(EncoderOnly):
   """`EncoderOnly` that also writes, by its head of masked tokens.
 
   Attributes:

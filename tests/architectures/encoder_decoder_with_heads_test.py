@@ -33,7 +33,7 @@ def setting(head="classes", start_id=None):
   model = config.build(
     "MODEL",
     [*FILES, f"heads/{head}.gin"],
-    [*sizes, f"ReadingDecoder.start_id={start_id}"],
+    [*sizes, f"EncoderDecoderWithHeads.start_id={start_id}"],
   )
   return model, tiny_models.random_parameters(model)
 
