@@ -13,6 +13,7 @@ import seqio
 from tasks.sources import data_folders
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.features import forms
+from transformer_zoo.data.vocabularies import tokenizer_classes
 from transformer_zoo.data.vocabularies.seqio_vocabularies import LazyVocabulary
 from transformer_zoo.errors import UserError
 
@@ -24,12 +25,13 @@ def t5_vocabulary_file() -> str:
 
   Raises:
     UserError: it is neither where the environment variable `ZOO_VOCABULARY`
-      says nor in a data folder.
+      says nor in a data folder, or a class with rules of its own reads it.
   """
   path = os.environ.get("ZOO_VOCABULARY")
   if path:
     if not os.path.isfile(path):
       raise UserError(f"ZOO_VOCABULARY names {path!r}, which is not a file.")
+    tokenizer_classes.check_plain(path)
     return path
   path = data_folders.find(_FILE)
   if path is None:

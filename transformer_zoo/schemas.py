@@ -36,7 +36,15 @@ _SWITCH = (bool, None)
 _TEXT = (str, None)
 _NUMBER = (int, None)
 _REAL = (float, None)
-_PIECE = (str, {"content": Required(str)}, None)
+_ADDED_TOKEN = {
+  "content": Required(str),
+  "lstrip": _SWITCH,
+  "normalized": _SWITCH,
+  "rstrip": _SWITCH,
+  "single_word": _SWITCH,
+  "special": _SWITCH,
+}
+_PIECE = (str, _ADDED_TOKEN, None)
 
 # config.json, whatever the family; the family's own attributes are in its
 # `attributes.Attributes`.
@@ -92,9 +100,20 @@ TOKENIZER_CONFIG = {
   "add_bos_token": _SWITCH,
   "add_eos_token": _SWITCH,
   "add_prefix_space": _SWITCH,
+  "added_tokens_decoder": ({str: _ADDED_TOKEN}, None),
+  "clean_text": _SWITCH,
   "do_lower_case": _SWITCH,
   "extra_ids": (_ID, None),
+  "extra_special_tokens": ([_PIECE], {str: _PIECE}, None),
+  "keep_accents": _SWITCH,
   "legacy": _SWITCH,
+  "mask_token_sent": _TEXT,
+  "offset": (_ID, None),
+  "split_by_punct": _SWITCH,
+  "split_special_tokens": _SWITCH,
+  "src_lang": _TEXT,
+  "strip_accents": _SWITCH,
+  "tokenize_chinese_chars": _SWITCH,
   "tokenizer_class": _TEXT,
 }
 # adapter_config.json of `peft` and of `adapters`, told apart by peft_type.

@@ -9,8 +9,10 @@ import tokenizers
 from tokenizers import models
 from tokenizers import processors
 
+from tests import tokenizer_directories
 from transformer_zoo.checkpoints import tokenizer_files
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
 
 MINIATURE = pathlib.Path(__file__).parents[2] / "tasks/miniature"
 LINES = [f"a fine day number {i} in the house" for i in range(300)]
@@ -24,10 +26,12 @@ LLAMAS = {
 }
 
 
-def written(vocabulary, folder, first_fed=None):
+def written(vocabulary, folder, first_fed=None, **settings):
   """The tokenizer_config.json, and what was said."""
   folder.mkdir()
-  said = tokenizer_files.write(vocabulary, folder, first_fed=first_fed)
+  said = tokenizer_files.write(
+    vocabulary, folder, first_fed=first_fed, **settings
+  )
   return json.loads((folder / "tokenizer_config.json").read_text()), said
 
 
@@ -303,3 +307,50 @@ def test_texts_of_encoders_stand_between_their_pieces(tmp_path):
     "was trained on: call it with add_special_tokens=False and put id 0 before "
     "them and id 1 behind them"
   )
+
+
+@pytest.mark.parametrize(
+  ("name", "config", "start", "end"),
+  [
+    ("MBartTokenizer", {}, None, "en_XX"),
+    ("MBartTokenizer", {"src_lang": "de_DE"}, None, "de_DE"),
+    ("MBart50Tokenizer", {"src_lang": "uk_UA"}, "uk_UA", None),
+    ("BartTokenizer", {}, "<s>", None),
+    ("T5Tokenizer", {}, None, None),
+  ],
+)
+def test_what_classes_put_around_inputs(name, config, start, end, tmp_path):
+  (tmp_path / "prepared").mkdir()
+  tokenizer_directories.prepare(tmp_path / "prepared")
+  folder = tmp_path / "theirs"
+  config = {"tokenizer_class": name, **config}
+  tokenizer_directories.write(
+    tmp_path / "prepared", folder, name, tokenizer_config=config
+  )
+  pieces = Vocabulary(folder).pieces()
+  for expected, found in (
+    (start, tokenizer_files.start_id(folder)),
+    (end, tokenizer_files.end_id(folder)),
+  ):
+    assert found == (None if expected is None else pieces.index(expected))
+  _, said = written(
+    Vocabulary(folder),
+    tmp_path / "ours",
+    begin_id=tokenizer_files.start_id(folder),
+    end_id=tokenizer_files.end_id(folder),
+  )
+  assert said == ""
+
+
+def test_a_language_that_is_no_piece(tmp_path):
+  (tmp_path / "prepared").mkdir()
+  tokenizer_directories.prepare(tmp_path / "prepared")
+  folder = tmp_path / "theirs"
+  tokenizer_directories.write(
+    tmp_path / "prepared",
+    folder,
+    "MBartTokenizer",
+    tokenizer_config={"tokenizer_class": "MBartTokenizer", "src_lang": "xx"},
+  )
+  with pytest.raises(UserError, match="src_lang='xx' in .* is no piece of the"):
+    tokenizer_files.end_id(folder)

@@ -17,6 +17,7 @@ from tokenizers import processors
 
 from tests import tiny_models
 from tests import tiny_t5
+from tests import tokenizer_directories
 from transformer_zoo import config as zoo_config
 from transformer_zoo.checkpoints import converted_run
 from transformer_zoo.checkpoints import tokenizer_files
@@ -567,6 +568,22 @@ def test_what_a_tokenizer_puts_before_inputs_begins_them(tmp_path):
     tokenizer.save(str(path))
     found = converted_run.defaults(model, tmp_path, "infer")
     assert ("EncoderDecoderFeatures.begin_id=1" in found) == begun
+
+
+def test_inputs_of_mbart_end_with_their_language(tmp_path):
+  """And begin without the <s> that architectures/bart.gin has."""
+  model, _ = tiny_models.build("mbart")
+  (tmp_path / "prepared").mkdir()
+  tokenizer_directories.prepare(tmp_path / "prepared")
+  folder = tmp_path / "theirs"
+  config = {"model_type": "mbart"}
+  tokenizer_directories.write(
+    tmp_path / "prepared", folder, "MBartTokenizer", config=config
+  )
+  found = converted_run.defaults(model, folder, "infer")
+  english = Vocabulary(folder).pieces().index("en_XX")
+  assert f"EncoderDecoderFeatures.end_id={english}" in found
+  assert "EncoderDecoderFeatures.begin_id=None" in found
 
 
 def test_a_language_model_that_is_not_theirs_begins_with_padding(tmp_path):

@@ -134,8 +134,8 @@ def write_run(
   beside = beside or folder / run_layout.BESIDE
   config.load(
     [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)],
-    # Padding once more, for config.json's is among the bindings.
-    [*bindings, *padding(model, beside)],
+    # Once more, for config.json's padding is among the bindings.
+    [*bindings, *by_vocabulary(model, beside)],
     search_paths,
     root="MODEL",
     defaults=defaults(model, beside, *_KINDS),
@@ -187,12 +187,15 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
       macros["EncoderDecoderFeatures.bos_id"] = fed_first
     if start is not None:
       macros["EncoderDecoderFeatures.begin_id"] = start
+    end = vocabulary and tokenizer_files.end_id(beside)
+    if end is not None:
+      macros["EncoderDecoderFeatures.end_id"] = end
   elif start is not None:
     macros["LanguageModelFeatures.bos_id"] = start
   elif (beside / directory.CONFIG).is_file():  # T5X's begin with padding.
     macros["DecodingOptions.start_before_prompt"] = False
   overrides = [f"{name}={value!r}" for name, value in macros.items()]
-  return overrides + padding(model, beside)
+  return overrides + by_vocabulary(model, beside)
 
 
 def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
@@ -224,22 +227,27 @@ def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
   return {"inputs": inputs, "targets": targets}
 
 
-def padding(model: nn.Module, beside: pathlib.Path) -> list[str]:
-  """The override by which a language model pads as its vocabulary does.
+def by_vocabulary(model: nn.Module, beside: pathlib.Path) -> list[str]:
+  """The overrides of what the files of a vocabulary decide.
 
-  Its config.json and its tokenizer's files may disagree (Qwen2's, LLaMA's);
-  what padding is changes nothing that such a model computes.
+  A language model pads as its vocabulary does: its config.json and its
+  tokenizer's files may disagree (Qwen2's, LLaMA's), and what padding is changes
+  nothing that such a model computes. Texts of mBART begin as its tokenizer has
+  them, and not with the `<s>` of architectures/bart.gin.
 
   Args:
     model: The model of the checkpoint.
     beside: The folder of `defaults`.
   """
-  vocabulary = None
   with contextlib.suppress(UserError):  # `defaults` names it.
     vocabulary = tokenizer_files.vocabulary(beside)
-  if not model.offers.continues or vocabulary is None:
-    return []
-  return [f"{type(model).__name__}.pad_id={vocabulary.pad_id}"]
+    if vocabulary is not None and model.offers.continues:
+      return [f"{type(model).__name__}.pad_id={vocabulary.pad_id}"]
+    of_mbart = tokenizer_files.is_mbarts(beside)
+    if vocabulary is not None and of_mbart and model.offers.has_decoder:
+      start = tokenizer_files.start_id(beside)
+      return [f"EncoderDecoderFeatures.begin_id={start!r}"]
+  return []
 
 
 def _tokenizer_in(folder: pathlib.Path) -> tuple[Vocabulary | None, int | None]:

@@ -46,8 +46,8 @@ def converter_field(folder: pathlib.Path, name: str) -> Any:
   Args:
     folder: The folder of the run.
     name: `bos_id`, the id that the decoder is first fed, None for padding;
-      `begin_id`, the id that inputs and targets begin with; or `cls_place`,
-      where [CLS] stands.
+      `begin_id`, the id that inputs and targets begin with; `end_id`, the id
+      that inputs end with behind their EOS; or `cls_place`, where [CLS] stands.
   """
   try:
     converter = config.build("CONVERTER", [str(folder / run_layout.CONFIG)])

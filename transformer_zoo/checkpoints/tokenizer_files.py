@@ -14,17 +14,19 @@ from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import sentencepiece_model
 from transformer_zoo.data.vocabularies import tokenizers_models
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
 
 CONFIG = "tokenizer_config.json"
 _MODEL = "config.json"
 _JSON = "tokenizer.json"
 _ADDED = "added_tokens.json"
+_SPECIAL = "special_tokens_map.json"
+_OF_PIECES = (_SPECIAL, _ADDED)
 # Those of every tokenizer of the families that are exchanged.
 _NAMES = (
   CONFIG,
   _JSON,
-  "special_tokens_map.json",
-  _ADDED,
+  *_OF_PIECES,
   "vocab.json",
   "target_vocab.json",
   "merges.txt",
@@ -46,6 +48,21 @@ _FILES = {
   "wordpiece": "vocab.txt",
   "tokenizer_json": _JSON,
 }
+# Names of a SentencePiece model that classes look for, if another one.
+_MODELS = {
+  "LlamaTokenizer": "tokenizer.model",
+  "DebertaV2Tokenizer": "spm.model",
+  **dict.fromkeys(
+    (
+      "CamembertTokenizer",
+      "MBartTokenizer",
+      "MBart50Tokenizer",
+      "XLMRobertaTokenizer",
+    ),
+    "sentencepiece.bpe.model",
+  ),
+}
+_MBART, _MBART_50 = "MBartTokenizer", "MBart50Tokenizer"
 _LLAMA = "Llama"
 # In `transformers` 5, those that put EOS behind a text and nothing before it;
 # and those that put the id of bos_token before it and nothing behind it.
@@ -53,8 +70,21 @@ _OF_BOTH = ("GPT2Tokenizer", f"{_LLAMA}Tokenizer")
 _OF_TEXTS = ("T5Tokenizer", "ByT5Tokenizer", "MarianTokenizer", *_OF_BOTH)
 _OF_PROMPTS = _OF_BOTH
 # Those that put [CLS] before a text of an encoder and [SEP] behind it.
-_ROBERTAS, _XLM_ROBERTAS = "RobertaTokenizer", "XLMRobertaTokenizer"
-_OF_ENCODERS = (_CLASSES["wordpiece"], _ROBERTAS, _XLM_ROBERTAS)
+_ROBERTAS = "RobertaTokenizer"
+_OF_ENCODERS = (
+  "AlbertTokenizer",
+  "BertTokenizer",
+  "CamembertTokenizer",
+  "ConvBertTokenizer",
+  "DebertaTokenizer",
+  "DebertaV2Tokenizer",
+  "DistilBertTokenizer",
+  "FunnelTokenizer",
+  "MPNetTokenizer",
+  _ROBERTAS,
+  "XLMRobertaTokenizer",
+  "XLNetTokenizer",  # Both stand behind the text.
+)
 
 
 def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -68,22 +98,57 @@ def start_id(folder: pathlib.Path) -> int | None:
   """The id that a directory's tokenizer puts before a text.
 
   Llama's is BOS, that of RoBERTa and of what reads its files (CodeT5) `<s>`;
-  None where a text begins with itself (T5, GPT-2, `add_bos_token: false`).
+  None where a text begins with itself (T5, GPT-2, `add_bos_token: false`). That
+  of mBART-50 is the code of the language that is read.
 
   Raises:
     UserError: a file is damaged.
   """
+  of_class = files.tokenizer_class(str(folder))
+  if of_class == _MBART_50:
+    return _language_id(folder)
   if (folder / _JSON).is_file():
     before, _ = _around(folder / _JSON)
     return before[0] if before else None
   config = files.tokenizer_config(str(folder))
-  kind = config.get("tokenizer_class") or _class_of_model(folder)
+  kind = of_class or config.get("tokenizer_class") or _class_of_model(folder)
   # "LLaMATokenizer" in the first conversions.
   if config.get("add_bos_token", _LLAMA.lower() in kind.lower()):
     return Vocabulary(folder).bos_id
   if "Roberta" in kind:
     return Vocabulary(folder).cls_id
   return None
+
+
+def end_id(folder: pathlib.Path) -> int | None:
+  """The id that a directory's tokenizer puts behind the EOS of a text.
+
+  mBART's is the code of the language that is read; None for other ones.
+
+  Raises:
+    UserError: A file is damaged, or the code is no piece.
+  """
+  if files.tokenizer_class(str(folder)) != _MBART:
+    return None
+  return _language_id(folder)
+
+
+def is_mbarts(folder: pathlib.Path) -> bool:
+  """Whether the tokenizer of a directory is one of mBART's."""
+  return files.tokenizer_class(str(folder)) in (_MBART, _MBART_50)
+
+
+def _language_id(folder: pathlib.Path) -> int:
+  """The id of the language of an mBART directory, English if none is named."""
+  config = files.tokenizer_config(str(folder))
+  language = config.get("src_lang") or "en_XX"
+  pieces = Vocabulary(folder).pieces()
+  if language not in pieces:
+    raise UserError(
+      f"src_lang={language!r} in {str(folder / CONFIG)!r} is no piece of the "
+      "vocabulary beside it; name the code of a language, like 'en_XX'"
+    )
+  return pieces.index(language)
 
 
 def _class_of_model(folder: pathlib.Path) -> str:
@@ -155,8 +220,8 @@ def unread_pieces(folder: pathlib.Path) -> Iterator[str]:
     return
   if found.passed_over:
     yield (
-      f"{_listed(found.passed_over)} of {folder}/{_JSON} that the embedding "
-      "has no rows for and nothing needs"
+      f"{_listed(found.passed_over)} of {folder} that the embedding has no "
+      "rows for and nothing needs"
     )
   path = folder / _ADDED
   added = schemas.read(path, schemas.IDS) if path.is_file() else {}
@@ -183,6 +248,7 @@ def write(
   *,
   first_fed: int | None = None,
   begin_id: int | None = None,
+  end_id: int | None = None,
   of_encoder: bool = False,
 ) -> str:
   """Writes the files of a vocabulary so that `AutoTokenizer` finds them.
@@ -194,6 +260,7 @@ def write(
       encoder-decoder, whose inputs end with EOS.
     begin_id: The id that inputs of an encoder-decoder begin with (BART), or
       None.
+    end_id: The id that inputs end with behind their EOS (mBART), or None.
     of_encoder: Whether the model is an encoder alone, whose texts stand between
       [CLS] and [SEP].
 
@@ -205,21 +272,27 @@ def write(
     UserError: Files of the vocabulary are absent or damaged.
   """
   found = files.recognise(vocabulary.path)
-  of_files, names = found.kind, dict(_FILES)
+  of_files = found.kind
   if whole := vocabulary.with_sentinels():
     of_files = "tokenizer_json"
     (folder / _JSON).write_text(whole, encoding="utf-8")
   kind = _CLASSES[of_files]
   if _is_llamas(vocabulary, found):
-    kind, names["sentencepiece"] = f"{_LLAMA}Tokenizer", "tokenizer.model"
-  if found.kind == "sentencepiece" and files.is_xlm_robertas(*found.paths):
-    kind, names["sentencepiece"] = _XLM_ROBERTAS, "sentencepiece.bpe.model"
+    kind = f"{_LLAMA}Tokenizer"
   elif (of_encoder or begin_id is not None) and of_files == "byte_bpe":
     kind = _ROBERTAS
+  of_class, config = vocabulary.tokenizer_class, {}
+  if not whole and (vocabulary.rules or of_class):
+    config = _copy_rules(vocabulary, folder)
+    # Which of these two a byte-level BPE has is a matter of the model.
+    if of_class not in (None, _CLASSES["byte_bpe"], _ROBERTAS):
+      kind = of_class
   for path in () if whole else found.paths:
-    name = names.get(found.kind, os.path.basename(path))
+    name = _FILES.get(found.kind, os.path.basename(path))
+    if found.kind == "sentencepiece":
+      name = _MODELS.get(kind, name)
     shutil.copyfile(path, folder / name)
-  config = {
+  config |= {
     "tokenizer_class": kind,
     **_config(vocabulary, of_files, first_fed),
   }
@@ -236,6 +309,7 @@ def write(
     )
   before = [] if first_fed is None else [first_fed]
   behind = [vocabulary.eos_id] if first_fed is None else []
+  behind += [] if end_id is None else [end_id]
   of_kind = _OF_TEXTS if first_fed is None else _OF_PROMPTS
   if of_encoder and vocabulary.cls_id is not None:
     before, behind = [vocabulary.cls_id], [vocabulary.sep_id]
@@ -247,6 +321,9 @@ def write(
     if of_files == "tokenizer_json"
     else kind in of_kind
   )
+  if kind in (_MBART, _MBART_50):
+    language = end_id if kind == _MBART else begin_id
+    as_trained = language == _language_id(folder)
   if as_trained or None in behind:
     return ""
   what = "prompts" if first_fed is not None else "inputs"
@@ -256,6 +333,22 @@ def write(
     f"its {kind} reads {what} in another way than this model was trained on: "
     f"call it with add_special_tokens=False and put {' and '.join(places)}"
   )
+
+
+def _copy_rules(vocabulary: Vocabulary, folder: pathlib.Path) -> dict[str, Any]:
+  """Copies what stands beside a vocabulary of how a class cuts texts.
+
+  Returns:
+    The options of its tokenizer_config.json.
+  """
+  beside = os.path.dirname(files.recognise(vocabulary.path).paths[0])
+  for name in _OF_PIECES:
+    if os.path.isfile(os.path.join(beside, name)):
+      shutil.copyfile(os.path.join(beside, name), folder / name)
+  return {
+    **files.tokenizer_config(beside),
+    "do_lower_case": vocabulary.lower_case,
+  }
 
 
 def _is_llamas(vocabulary: Vocabulary, found: files.VocabularyFiles) -> bool:
@@ -275,7 +368,8 @@ def _config(
   vocabulary: Vocabulary, kind: str, first_fed: int | None
 ) -> dict[str, Any]:
   config = {}
-  if kind in ("sentencepiece", files.BYTES):
+  of_t5 = kind == "sentencepiece" and vocabulary.tokenizer_class is None
+  if kind == files.BYTES or of_t5:
     config["extra_ids"] = vocabulary.extra_ids
   if kind == "wordpiece":
     config["do_lower_case"] = vocabulary.lower_case

@@ -258,7 +258,7 @@ def _described_by(checkpoint: str, kind: str) -> Configuration | None:
   model = config.build("MODEL", files, overrides)
   return Configuration(
     files,
-    [*overrides, *converted_run.padding(model, found.path)],
+    [*overrides, *converted_run.by_vocabulary(model, found.path)],
     converted_run.defaults(model, found.path, kind),
   )
 

@@ -409,6 +409,7 @@ def _write_vocabulary(
       folder,
       first_fed=first_fed,
       begin_id=source.begin_id,
+      end_id=source.end_id,
       of_encoder=not source.model.offers.has_decoder,
     )
   return ""

@@ -51,6 +51,7 @@ class Source:
     start_id: The id that the decoder of a run is first fed; None for padding,
       or if a config.json in `beside` names it.
     begin_id: The id that inputs and targets of a run begin with, or None.
+    end_id: The id that inputs of a run end with behind their EOS, or None.
     cls_place: Where [CLS] stands in the rows of an encoder's run, "first" or
       "last"; None if it is unknown.
     decoding: The decoding options of a run; None if files in `beside` have
@@ -71,6 +72,7 @@ class Source:
   vocabulary: Vocabulary | None = None
   start_id: int | None = None
   begin_id: int | None = None
+  end_id: int | None = None
   cls_place: str | None = None
   decoding: DecodingOptions | None = None
   class_names: Sequence[str] = ()
@@ -322,6 +324,7 @@ def _of_run(found: converted_run.Run) -> Source:
     vocabulary=vocabulary,
     start_id=run_contents.converter_field(found.folder, "bos_id"),
     begin_id=run_contents.converter_field(found.folder, "begin_id"),
+    end_id=run_contents.converter_field(found.folder, "end_id"),
     cls_place=run_contents.converter_field(found.folder, "cls_place"),
     decoding=run_contents.decoding_of(found.folder),
     class_names=run_contents.class_names_of(found.folder),

@@ -36,6 +36,27 @@ def test_it_is_the_source_of_one_token_less_behind_the_first(task):
       np.testing.assert_array_equal(row, [BEGIN, *rest])
 
 
+@pytest.mark.parametrize("begin", [None, BEGIN])
+def test_inputs_may_end_behind_their_eos(begin, task):
+  """With the code of a language, as mBART's do."""
+  ended = converters.EncoderDecoder(bos_id=2, begin_id=begin, end_id=7)
+  more = begin is not None
+  lengths = {"inputs": 41 + more, "targets": 18 + more}
+  with_it = open_source(task, "train", lengths, None, converter=ended)
+  without = open_source(
+    task, "train", {"inputs": 40, "targets": 18}, None, converter=PLAIN
+  )
+  np.testing.assert_array_equal(
+    with_it.lengths(PLACES), without.lengths(PLACES) + [1 + more, more]
+  )
+  found = with_it.read(PLACES, 0, PLACES).features
+  before = [BEGIN] * more
+  for name, expected in without.read(PLACES, 0, PLACES).features.items():
+    behind = [7] if name == "inputs" else []
+    for row, rest in zip(found[name].rows(), expected.rows(), strict=True):
+      np.testing.assert_array_equal(row, [*before, *rest, *behind])
+
+
 def test_batches_of_an_evaluation(make_task, short_examples):
   examples = short_examples(6)
   task = make_task("evaluated", examples)

@@ -267,7 +267,8 @@ def test_sentinels_that_a_tokenizer_json_calls_special(tmp_path):
         "merges.txt": b"#version: 0.2\nl o</w>",
       },
       "vocab.json' is no byte-level BPE: its words end with </w>, as GPT's; "
-      "name the tokenizer.json of the same model",
+      "name the class OpenAIGPTTokenizer in a tokenizer_config.json beside it, "
+      "or the tokenizer.json of the same model",
     ),
     ({"tokenizer.json": b'{"a": 0}'}, "tokenizer.json' is no tokenizer.json"),
     (

@@ -30,8 +30,7 @@ def vocabulary_beside(model, folder, config):
     (LLAMA, "  hello", " hello"),
     (LLAMA, "hello  world", "hello  world"),
     ({**LLAMA, "legacy": True}, " hello", "hello"),
-    # What another class reads, and what none does.
-    ({"tokenizer_class": "GemmaTokenizer"}, " hello", " hello"),
+    # What no class reads.
     (None, " hello", " hello"),
   ],
 )

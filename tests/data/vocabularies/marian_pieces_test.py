@@ -74,6 +74,32 @@ def test_each_side_is_cut_by_its_own_model(folder, ids):
   assert Vocabulary("bytes").encode_targets("a") == [100]
 
 
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"sp_model_kwargs": {"alpha": 0.1}}, "cut here without sampling"),
+    ({"separate_vocabs": True}, "only Marian vocabularies whose two languages"),
+    ({"fold": "no"}, "has fold='no', which is not known here"),
+  ],
+)
+def test_options_that_are_not_followed(options, message, copy):
+  options = {"tokenizer_class": "MarianTokenizer", **options}
+  (copy / "tokenizer_config.json").write_text(json.dumps(options))
+  with pytest.raises(UserError, match=message):
+    Vocabulary(copy).check()
+
+
+def test_special_pieces_are_read_in_prompts_alone(folder, ids):
+  vocabulary = Vocabulary(folder)
+  text = "a</s>b"
+  assert ids["</s>"] not in vocabulary.encode(text)
+  assert vocabulary.encode_prompt(text) == [
+    *vocabulary.encode("a"),
+    ids["</s>"],
+    *vocabulary.encode("b"),
+  ]
+
+
 def test_batches(folder):
   vocabulary = Vocabulary(folder)
   expected = [vocabulary.encode(text) for text in TEXTS]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.data.vocabularies.conftest import KINDS
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
@@ -29,6 +30,19 @@ def test_a_word_of_one_piece_or_more_is_covered_by_them(trained, kind):
     inside = [p for p in places.tolist() if start <= p[0] and p[1] <= start + 3]
     inside = [p for p in inside if p[0] < p[1]]
     assert (inside[0][0], inside[-1][1]) == (start, start + 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("middle", ["\u200e", "\x07", "\u200b \u200e"])
+def test_a_word_that_normalises_to_nothing_takes_no_piece(
+  middle, trained, kind
+):
+  words = ["The", *middle.split(" "), "name"]
+  _, places = trained[kind].encode_with_places(" ".join(words))
+  found = forms.first_pieces(words, places)
+  assert found[0] == 0
+  assert found[-1] > max(found[:-1])
+  assert places[found[-1], 0] == len(" ".join(words[:-1])) + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -58,6 +58,6 @@ def test_ids_are_those_of_fairseq(plain, file, content, tmp_path):
 
 def test_other_directories_keep_their_ids(plain, tmp_path):
   (tmp_path / NAME).write_bytes((plain / NAME).read_bytes())
-  (tmp_path / "config.json").write_text('{"model_type": "camembert"}')
+  (tmp_path / "config.json").write_text('{"model_type": "gemma"}')
   own, theirs = Vocabulary(plain / NAME, 0), Vocabulary(tmp_path, 0)
   assert theirs.pieces() == own.pieces()

@@ -144,6 +144,13 @@ def assert_marian_equal(folder, texts):
   assert_equal(vocabulary, tokenizer, texts)
   coded = [f"{code} {text}" for code in codes for text in texts]
   assert_equal(vocabulary, tokenizer, [*coded, *codes, ">>nowhere<< a", ">>a"])
+  for text in (
+    "a</s> b",
+    "<pad> <unk>c",
+    f"a</s>{codes[0]} b" if codes else "",
+  ):
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert vocabulary.encode_prompt(text) == ids
   theirs = tokenizer(text_target=texts, add_special_tokens=False).input_ids
   assert [vocabulary.encode_targets(text) for text in texts] == theirs
   random = np.random.RandomState(0)

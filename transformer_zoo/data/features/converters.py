@@ -161,6 +161,8 @@ class Converter(Protocol):
     bos_id: The first id that a decoder reads; the padding id if None.
     begin_id: The id that inputs and targets begin with, which counts in their
       lengths; None for none.
+    end_id: The id that inputs end with behind their EOS, which counts in their
+      length; None for none.
     token_types: Whether `encoder_token_types` is laid out.
     num_token_types: The number of token types that are laid out.
     prompt_length: The number of places of a prompt before each example.
@@ -172,6 +174,7 @@ class Converter(Protocol):
   writes: ClassVar[bool] = True
   bos_id: int | None = None
   begin_id: int | None = None
+  end_id: int | None = None
   token_types: bool = False
   num_token_types: int = 0
   prompt_length: int = 0
@@ -242,12 +245,15 @@ class EncoderDecoder(Converter):
     bos_id: The first id that the decoder reads; the padding id if None (T5).
     begin_id: The id that inputs and targets begin with, which counts in their
       lengths, like `<s>` of BART; None for none.
+    end_id: The id that inputs end with behind their EOS, which counts in their
+      length, like the language code of mBART; None for none.
     original_positions: Whether targets have the positions that they have in the
       text, from `target_starts` of the examples on (MASS), or begin from 0.
   """
 
   bos_id: int | None = None
   begin_id: int | None = None
+  end_id: int | None = None
   original_positions: bool = False
   layout: ClassVar[str] = "encoder_decoder"
   features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
@@ -793,12 +799,15 @@ def room(converter: Converter, lengths: Mapping[str, int]) -> Mapping[str, int]:
   """The tokens of each feature that are left for the text of an example.
 
   Args:
-    converter: The converter; `begin_id` takes one token.
+    converter: The converter; `begin_id` takes one token, and `end_id` one of
+      inputs.
     lengths: The tokens of each feature.
   """
-  if converter.begin_id is None:
-    return lengths
-  return {feature: length - 1 for feature, length in lengths.items()}
+  begin, end = (i is not None for i in (converter.begin_id, converter.end_id))
+  return {
+    feature: length - begin - (end and feature == "inputs")
+    for feature, length in lengths.items()
+  }
 
 
 def without_end(sequences: Ragged, eos_id: int) -> Ragged:

@@ -1,4 +1,7 @@
-"""Examples whose texts begin with a special token, as BART's do with `<s>`."""
+"""Examples whose texts begin or end with a special token.
+
+BART's begin with `<s>`, and inputs of mBART end with the code of a language.
+"""
 
 from collections.abc import Sequence
 import dataclasses
@@ -15,15 +18,17 @@ _TEXTS = ("inputs", "targets")
 
 @dataclasses.dataclass(frozen=True)
 class PrefixedSource:
-  """A source whose sequences have one id more, the first one.
+  """A source whose sequences have a first id more, or inputs a last one.
 
   Attributes:
     source: The source of the sequences without it.
-    begin_id: The id that each sequence begins with.
+    begin_id: The id that each sequence begins with, or None.
+    end_id: The id that inputs end with, behind EOS, or None.
   """
 
   source: Source
-  begin_id: int
+  begin_id: int | None
+  end_id: int | None = None
 
   @property
   def num_examples(self) -> int:
@@ -47,18 +52,27 @@ class PrefixedSource:
 
   def lengths(self, indices: np.ndarray) -> np.ndarray:
     """As `Source.lengths`."""
-    return self.source.lengths(indices) + 1
+    begin, end = self.begin_id is not None, self.end_id is not None
+    # Inputs are the first feature.
+    more = np.array([begin + end, begin], np.int32)
+    return self.source.lengths(indices) + more
 
   def read(
     self, indices: Sequence[int], seed: int, keys: np.ndarray
   ) -> Examples:
     """As `Source.read`."""
     read = self.source.read(indices, seed, keys)
-    begins = Ragged.of([np.full(1, self.begin_id, np.int32)] * len(indices))
-    return dataclasses.replace(
-      read,
-      features={
-        name: interleave([begins, sequences]) if name in _TEXTS else sequences
-        for name, sequences in read.features.items()
-      },
-    )
+    features = dict(read.features)
+    for name in _TEXTS:
+      parts = [features[name]]
+      if self.begin_id is not None:
+        parts.insert(0, _repeated(self.begin_id, len(indices)))
+      if self.end_id is not None and name == "inputs":
+        parts.append(_repeated(self.end_id, len(indices)))
+      features[name] = interleave(parts)
+    return dataclasses.replace(read, features=features)
+
+
+def _repeated(token: int, number: int) -> Ragged:
+  """Returns so many sequences of one token."""
+  return Ragged.of([np.full(1, token, np.int32)] * number)

@@ -51,7 +51,7 @@ def open_source(
       split's text; it has fewer than `max_tokens`; its examples are of another
       kind than the converter lays out.
   """
-  if converter.begin_id is not None:
+  if (converter.begin_id, converter.end_id) != (None, None):
     # A run imports the source that its converter needs.
     from transformer_zoo.data.loader import prefixed_source
 
@@ -60,13 +60,15 @@ def open_source(
       split,
       converters.room(converter, lengths),
       corruption,
-      converter=dataclasses.replace(converter, begin_id=None),
+      converter=dataclasses.replace(converter, begin_id=None, end_id=None),
       longest=longest and converters.room(converter, longest),
       max_tokens=max_tokens,
       cache_bytes=cache_bytes,
       trimming_rule=trimming_rule,
     )
-    return prefixed_source.PrefixedSource(source, converter.begin_id)
+    return prefixed_source.PrefixedSource(
+      source, converter.begin_id, converter.end_id
+    )
   features = converter.features
   for feature in features:
     length = lengths.get(feature)

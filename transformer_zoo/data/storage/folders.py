@@ -89,7 +89,8 @@ def _saying(
 ) -> Iterator[str]:
   """Finds the files beside its own that a vocabulary's special ids are of."""
   beside = os.path.dirname(found.paths[0])
-  for name in files.SAYING if vocabulary.is_stated else ():
+  is_of_class = len(found.paths) > 1 and vocabulary.tokenizer_class
+  for name in files.SAYING if vocabulary.is_stated or is_of_class else ():
     if os.path.isfile(os.path.join(beside, name)):
       yield os.path.join(beside, name)
 

@@ -26,17 +26,68 @@ _ENOUGH = 1 << 20
 # A Hugging Face directory tells in it which class reads its other files.
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+_ADDED_TOKENS = "added_tokens.json"
 _MODEL_CONFIG = "config.json"
 # What says more of a vocabulary than its own files, with its schema.
 SAYING = {
   _TOKENIZER_CONFIG: schemas.TOKENIZER_CONFIG,
   _SPECIAL_TOKENS_MAP: schemas.SPECIAL_TOKENS_MAP,
+  _ADDED_TOKENS: schemas.IDS,
   _MODEL_CONFIG: schemas.CONFIG,
 }
 _BYTES_CLASS = "ByT5Tokenizer"
-_WITH_SENTINELS = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer")
+_WITH_SENTINELS = ("T5Tokenizer", "MT5Tokenizer")
 _T5_EXTRA_IDS = 100
-_XLM_ROBERTAS = ("XLMRobertaTokenizer", "XLMRobertaTokenizerFast")
+# Classes whose names end so by themselves.
+_OF_ANY = ("PreTrainedTokenizerFast",)
+# Models -> the class of their tokenizer where no file names one, as
+# `AutoTokenizer` of `transformers` 5 has it.
+_OF_MODELS = {
+  "albert": "AlbertTokenizer",
+  "bart": "RobertaTokenizer",
+  "bert": "BertTokenizer",
+  "camembert": "CamembertTokenizer",
+  "deberta": "DebertaTokenizer",
+  "deberta-v2": "DebertaV2Tokenizer",
+  "distilbert": "BertTokenizer",
+  "electra": "BertTokenizer",
+  "funnel": "FunnelTokenizer",
+  "gpt2": "GPT2Tokenizer",
+  "gpt_neo": "GPT2Tokenizer",
+  "gptj": "GPT2Tokenizer",
+  "marian": "MarianTokenizer",
+  "mbart": "MBartTokenizer",
+  "mpnet": "MPNetTokenizer",
+  "mt5": "T5Tokenizer",
+  "openai-gpt": "OpenAIGPTTokenizer",
+  "pegasus": "PegasusTokenizer",
+  "roberta": "RobertaTokenizer",
+  "t5": "T5Tokenizer",
+  "xlm-roberta": "XLMRobertaTokenizer",
+  "xlnet": "XLNetTokenizer",
+}
+# Models whose class `AutoTokenizer` passes over, whichever files name; None for
+# none, whose tokenizer.json is read as it stands.
+_OF_MODELS_ALONE = {
+  "bloom": None,
+  "mistral": None,
+  "modernbert": None,
+  "qwen2": "Qwen2Tokenizer",
+  "umt5": None,
+}
+# Other names of the same classes.
+_SAME = {
+  "BartTokenizer": "RobertaTokenizer",
+  "ElectraTokenizer": "BertTokenizer",
+  "LayoutLMTokenizer": "BertTokenizer",
+  "LEDTokenizer": "RobertaTokenizer",
+  "LLaMATokenizer": "LlamaTokenizer",
+  "LongformerTokenizer": "RobertaTokenizer",
+  "LxmertTokenizer": "BertTokenizer",
+  "MobileBertTokenizer": "BertTokenizer",
+  "MvpTokenizer": "RobertaTokenizer",
+  "SqueezeBertTokenizer": "BertTokenizer",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +99,13 @@ class VocabularyFiles:
       or 'bytes'.
     paths: the files; of several, vocab.json is first; none of bytes.
     stamps: modification time and size of each: rewritten files are other ones.
+    beside: the same of those files of `SAYING` that are there.
   """
 
   kind: str
   paths: tuple[str, ...]
   stamps: tuple[tuple[int, int], ...]
+  beside: tuple[tuple[str, int, int], ...] = ()
 
 
 def recognise(path: str) -> VocabularyFiles:
@@ -69,7 +122,8 @@ def recognise(path: str) -> VocabularyFiles:
     return VocabularyFiles(BYTES, (), ())
   file = _in_folder(path) if os.path.isdir(path) else path
   try:
-    return _recognise(file, _stamp(file))
+    found = _recognise(file, _stamp(file))
+    return dataclasses.replace(found, beside=_beside(os.path.dirname(file)))
   except OSError as error:
     raise UserError(
       f"The vocabulary file {file!r} cannot be read ({error.strerror})."
@@ -82,10 +136,7 @@ def has_bytes(folder: str) -> bool:
   Those that were written before tokenizer_config.json named its class (ByT5's
   own) name it in config.json.
   """
-  kind = _tokenizer_class(folder)
-  if kind is None:
-    kind = _read(folder, _MODEL_CONFIG).get("tokenizer_class")
-  return kind == _BYTES_CLASS
+  return _named_class(folder) == _BYTES_CLASS
 
 
 def is_vocabulary(path: str) -> bool:
@@ -106,6 +157,36 @@ def tokenizer_config(folder: str) -> dict[str, Any]:
   return _read(folder, _TOKENIZER_CONFIG)
 
 
+def settings_path(folder: str) -> str:
+  """Returns the path of the file that options of a tokenizer stand in."""
+  path = os.path.join(folder, _TOKENIZER_CONFIG)
+  return path if os.path.isfile(path) else os.path.join(folder, _MODEL_CONFIG)
+
+
+def special_settings(folder: str) -> dict[str, Any]:
+  """Returns tokenizer_config.json with what special_tokens_map.json changes.
+
+  The latter is passed over where the former lists its added pieces, as in
+  `transformers`.
+
+  Raises:
+    UserError: A file is damaged, or a value in it has another type.
+  """
+  stated = tokenizer_config(folder)
+  if "added_tokens_decoder" in stated:
+    return stated
+  return {**stated, **_read(folder, _SPECIAL_TOKENS_MAP)}
+
+
+def added_pieces(folder: str) -> dict[str, int]:
+  """Returns the ids of the pieces of an added_tokens.json; empty without one.
+
+  Raises:
+    UserError: The file is damaged, or a value in it has another type.
+  """
+  return _read(folder, _ADDED_TOKENS)
+
+
 def stated_pieces(folder: str) -> dict[str, str]:
   """Returns the special pieces as the files beside a vocabulary name them.
 
@@ -119,10 +200,7 @@ def stated_pieces(folder: str) -> dict[str, str]:
   Raises:
     UserError: A file is damaged, or a value in it has another type.
   """
-  stated = {
-    **_read(folder, _SPECIAL_TOKENS_MAP),
-    **tokenizer_config(folder),
-  }
+  stated = special_settings(folder)
   found = {}
   for role in ("pad", "eos", "bos"):
     piece = stated.get(f"{role}_token")
@@ -183,15 +261,8 @@ def _read(folder: str, name: str) -> dict[str, Any]:
 
 
 def is_xlm_robertas(model: str) -> bool:
-  """Whether the files beside a SentencePiece model name XLM-RoBERTa.
-
-  Its ids are fairseq's and not those of the SentencePiece model.
-  """
-  folder = os.path.dirname(model)
-  kind = _tokenizer_class(folder)
-  if kind is None:
-    return stated_model_type(folder) == "xlm-roberta"
-  return kind in _XLM_ROBERTAS
+  """Whether the files beside a SentencePiece model name XLM-RoBERTa."""
+  return tokenizer_class(os.path.dirname(model)) == "XLMRobertaTokenizer"
 
 
 def stated_extra_ids(model: str) -> int | None:
@@ -201,17 +272,43 @@ def stated_extra_ids(model: str) -> int | None:
   sentinels of its own does not get.
   """
   folder = os.path.dirname(model)
-  kind = _tokenizer_class(folder)
-  if kind is None:
-    return 0 if is_xlm_robertas(model) else None
-  if kind not in _WITH_SENTINELS:
+  if not names_class(folder):
+    return None
+  if _named_class(folder) not in _WITH_SENTINELS:
     return 0
   stated = tokenizer_config(folder).get("extra_ids")
   return None if stated == _T5_EXTRA_IDS else stated
 
 
-def _tokenizer_class(folder: str) -> str | None:
-  return tokenizer_config(folder).get("tokenizer_class")
+def tokenizer_class(folder: str) -> str | None:
+  """Returns the class of `transformers` that reads the files of a folder.
+
+  It is the one that `AutoTokenizer` of version 5 takes: named in
+  tokenizer_config.json or config.json, or that of the model. None if there is
+  none, or if the class leaves a tokenizer.json as it stands.
+
+  Raises:
+    UserError: A file is damaged, or a value in it has another type.
+  """
+  model_type = stated_model_type(folder)
+  if model_type in _OF_MODELS_ALONE:
+    return _OF_MODELS_ALONE[model_type]
+  if names_class(folder):
+    return _named_class(folder)
+  return _OF_MODELS.get(model_type)
+
+
+def names_class(folder: str) -> bool:
+  """Whether a file of a folder names the class of its tokenizer."""
+  return _named_class(folder) is not None
+
+
+def _named_class(folder: str) -> str | None:
+  for name in (_TOKENIZER_CONFIG, _MODEL_CONFIG):
+    if kind := _read(folder, name).get("tokenizer_class"):
+      kind = kind if kind in _OF_ANY else kind.removesuffix("Fast")
+      return _SAME.get(kind, kind)
+  return None
 
 
 def checksum(files: VocabularyFiles) -> str:
@@ -232,13 +329,9 @@ def _in_folder(folder: str) -> str:
   names = sorted(os.listdir(folder))
   if _is_marian(names):
     return os.path.join(folder, _MARIAN[0])
-  kind = _tokenizer_class(folder)
-  json_file = os.path.join(folder, "tokenizer.json")
-  goes_first = kind not in (None, *_WITH_SENTINELS) or is_xlm_robertas(
-    json_file
-  )
-  if goes_first and "tokenizer.json" in names:
-    return json_file
+  kind = _named_class(folder) or tokenizer_class(folder)
+  if kind not in (None, *_WITH_SENTINELS) and "tokenizer.json" in names:
+    return os.path.join(folder, "tokenizer.json")
   models = [name for name in names if name.endswith(".model")]
   if len(models) == 1:
     return os.path.join(folder, models[0])
@@ -262,6 +355,8 @@ def _recognise(path: str, stamp: tuple[int, int]) -> VocabularyFiles:
   if name in _PAIR:
     return _together("byte_bpe", path, _PAIR)
   kind = _kind(start)
+  if kind is None and tokenizer_class(folder) == "FunnelTokenizer":
+    kind = "wordpiece"  # Its unknown piece is <unk>.
   if start.startswith(b"version https://git-lfs"):
     raise UserError(
       f"The vocabulary file {path!r} is a pointer of Git LFS and not the file; "
@@ -296,6 +391,11 @@ def _kind(start: bytes) -> str | None:
   if start.lstrip().startswith(b"{"):
     return "tokenizer_json"
   return "wordpiece" if b"[UNK]" in start.split() else None
+
+
+def _beside(folder: str) -> tuple[tuple[str, int, int], ...]:
+  paths = (os.path.join(folder, name) for name in SAYING)
+  return tuple((path, *_stamp(path)) for path in paths if os.path.isfile(path))
 
 
 def _stamp(path: str) -> tuple[int, int]:

@@ -5,7 +5,8 @@ numbers the pieces of both. A language code that a text begins with (">>fra<<")
 is one piece. Decoding leaves unknown pieces out. Source: `models/marian` of
 `transformers`.
 
-Special pieces that are written out in a text are text like any other.
+Special pieces that are written out in a text are text like any other, but in
+prompts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from transformer_zoo import schemas
+from transformer_zoo.data.vocabularies import llama_prompts
 from transformer_zoo.data.vocabularies import sentencepiece_model
 from transformer_zoo.data.vocabularies import tokenizer as tokenizer_lib
+from transformer_zoo.data.vocabularies import tokenizer_classes
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,20 +48,22 @@ class MarianPieces:
       extra_ids: sentinels, of which there can be none.
 
     Raises:
-      UserError: a file is damaged, or each language has numbers of its own.
+      UserError: a file is damaged, each language has numbers of its own, or an
+        option beside them is not known here.
     """
     if extra_ids:
       raise UserError(
         f"extra_ids={extra_ids}: a Marian vocabulary has no sentinels; use "
         "extra_ids=0."
       )
+    tokenizer_classes.check_options(os.path.dirname(vocab))
     of_targets = os.path.join(os.path.dirname(vocab), _OF_TARGETS)
     if os.path.exists(of_targets):
       raise UserError(
         f"{of_targets!r} numbers the pieces of targets by themselves; only "
         "Marian vocabularies whose two languages share vocab.json are read."
       )
-    ids = _read(vocab)
+    self._all_ids = ids = _read(vocab)
     self.size = 1 + max(ids.values())
     self.sentinel_ids = tokenizer_lib.find_sentinels(ids.get)
     self.special = tokenizer_lib.find_special(ids.get, self.sentinel_ids)
@@ -75,6 +80,11 @@ class MarianPieces:
   def encode_targets(self, text: str) -> list[int]:
     """Returns the ids of a text that is written."""
     return self._encode(text, self._target)
+
+  def encode_prompt(self, text: str) -> list[int]:
+    """Returns the ids of a text that is read, whose special pieces are none."""
+    special = {piece: self._all_ids[piece] for piece in _SPECIAL}
+    return llama_prompts.encode(text, "never", special, self.encode)
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of texts that are read."""

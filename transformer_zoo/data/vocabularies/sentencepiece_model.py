@@ -10,9 +10,11 @@ the 100 sentinels (`size`), and 32,128 rows in the published embedding tables,
 which are padded to a multiple of 128.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+import contextlib
 import functools
 import os
+import re
 import threading
 from typing import Any, TYPE_CHECKING
 import unicodedata
@@ -21,6 +23,7 @@ import numpy as np
 
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import tokenizer as tokenizer_lib
+from transformer_zoo.data.vocabularies import tokenizer_classes
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,12 +34,43 @@ _load_lock = threading.Lock()
 DEFAULT_EXTRA_IDS = 100  # T5's; none where the file has its own, or a mask
 
 
+def read(
+  path: str, extra_ids: int | None, lower_case: bool | None
+) -> tokenizer_lib.Tokenizer:
+  """Returns the tokenizer of a model file.
+
+  Args:
+    path: The model file.
+    extra_ids: sentinels to add; None for what the files beside it say.
+    lower_case: text is read without case and accents; None for what the files
+      beside it say.
+
+  Raises:
+    UserError: The file is no such model, or the files beside it say something
+      that is not known here.
+  """
+  stated = tokenizer_classes.stated(
+    os.path.dirname(path), "Unigram", lower_case
+  )
+  if stated is not None:
+    from transformer_zoo.data.vocabularies import tokenizers_models
+
+    with _is_read(path):
+      model = _contents(path)
+    return tokenizers_models.unigram(path, model, stated, extra_ids)
+  if extra_ids is None:
+    extra_ids = files.stated_extra_ids(path)
+  return SentencePieceModel(path, extra_ids, bool(lower_case))
+
+
 class SentencePieceModel:
   """Encodes and decodes; the attributes are those of every tokenizer.
 
   Attributes:
     is_stated: True if the pieces are stated beside the model, as in
       `TokenizersModel`.
+    rules: The pieces that the files beside the model add, or "".
+    passed_over: Those of them that the model beside has no rows for.
   """
 
   def __init__(self, path: str, extra_ids: int | None, lower_case: bool):
@@ -52,7 +86,11 @@ class SentencePieceModel:
     Raises:
       UserError: the file is no such model, or has sentinels already.
     """
-    self._processor, self.extra_ids = load(path, extra_ids)
+    self.passed_over, self.rules = (), ""
+    folder = os.path.dirname(path)
+    t5 = tokenizer_classes.t5(folder)
+    further = t5 and functools.partial(self._added_by, t5, folder)
+    self._processor, self.extra_ids = load(path, extra_ids, further)
     self.lower_case = lower_case
     processor = self._processor
     self.size = processor.GetPieceSize()
@@ -63,16 +101,23 @@ class SentencePieceModel:
       "unk": _existing(processor.unk_id()),
       "bos": _existing(processor.bos_id()),
     }
-    stated = files.stated_ids(os.path.dirname(path), self._id_of)
+    stated = files.stated_ids(folder, self._id_of)
+    for role, piece in (t5.special() if t5 else {}).items():
+      if role in ("cls", "sep", "mask"):
+        stated[role] = self._id_of(piece)
     by_itself = tokenizer_lib.find_special(
       self._id_of, self.sentinel_ids, **own
     )
     self.special = tokenizer_lib.find_special(
       self._id_of, self.sentinel_ids, **{**own, **stated}
     )
-    self.is_stated = self.special != by_itself or files.is_xlm_robertas(path)
+    self.is_stated = bool(
+      self.special != by_itself or self.rules or self.passed_over
+    )
     if not lower_case:
       self.encode = processor.EncodeAsIds  # not one call more than necessary
+    if t5 is not None and t5.reads_special:
+      self._read_in_prompts(self._special_names, "never", self.encode)
     if files.tokenizer_config(os.path.dirname(path)) and not self.extra_ids:
       self._encode_prompts_as_llamas(path)
 
@@ -86,7 +131,14 @@ class SentencePieceModel:
     """Returns the ids of `text`, and the characters that each piece is."""
     if not self.lower_case:
       found = self._processor.Encode(text, return_type="offset_mapping")
-      return found["ids"], found["offsets"]
+      places = found["offsets"]
+    else:
+      found, places = self._without_case(text)
+    return found["ids"], [self._of_one_word(text, *place) for place in places]
+
+  def _without_case(
+    self, text: str
+  ) -> tuple[dict[str, Any], list[tuple[int, int]]]:
     # Which character of the text each one is that the model reads.
     parts = [without_case(character) for character in text]
     origins = [i for i, part in enumerate(parts) for _ in part]
@@ -99,7 +151,20 @@ class SentencePieceModel:
         place = last, last
       places.append(place)
       last = place[1]
-    return found["ids"], places
+    return found, places
+
+  def _of_one_word(self, text: str, start: int, end: int) -> tuple[int, int]:
+    """Leaves out the words before a piece that normalise to nothing."""
+    surface = text[start:end]
+    if not re.search(r"\S\s", surface):
+      return start, end
+    for word in re.finditer(r"\s*\S+\s*", surface):
+      read = word.group().strip()
+      read = without_case(read) if self.lower_case else read
+      if self._processor.Normalize(read).strip("▁"):
+        break
+      start += len(word.group())
+    return start, end
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, on one thread."""
@@ -123,16 +188,55 @@ class SentencePieceModel:
 
     folder = os.path.dirname(path)
     scheme = llama_prompts.prepend_scheme(folder)
-    if scheme is None or not is_llamas(path):
-      return
-    pieces = llama_prompts.special_pieces(folder)
-    special = {piece: self._id_of(piece) for piece in pieces}
+    if scheme is not None and is_llamas(path):
+      pieces = llama_prompts.special_pieces(folder)
+      encode = _without_prefix(path).EncodeAsIds
+      self._read_in_prompts(pieces, scheme, encode)
+
+  def _read_in_prompts(
+    self,
+    names: Sequence[str],
+    scheme: str,
+    encode: Callable[[str], Sequence[int]],
+  ) -> None:
+    """Sets `encode_prompt`; arguments as `llama_prompts.encode` has them."""
+    from transformer_zoo.data.vocabularies import llama_prompts
+
+    ids = {name: (self._id_of(f"▁{name}"), self._id_of(name)) for name in names}
+    special = {name: i if j is None else j for name, (i, j) in ids.items()}
     self.encode_prompt = functools.partial(
       llama_prompts.encode,
       scheme=scheme,
-      special={piece: i for piece, i in special.items() if i is not None},
-      encode_as_it_is=_without_prefix(path).EncodeAsIds,
+      special={name: i for name, i in special.items() if i is not None},
+      encode_as_it_is=encode,
     )
+
+  def _added_by(
+    self, t5: tokenizer_classes.Stated, folder: str, names: Collection[str]
+  ) -> list[tuple[str, bool]]:
+    """Finds the pieces that T5's class adds to those of the model.
+
+    Returns:
+      Names, and whether the class takes the piece for a special one.
+    """
+    found, passed_over = t5.within_rows(folder, names, own=())
+    self.passed_over = tuple(passed_over)
+    special = t5.special()
+    # Where the model has none, it pads and ends texts with other pieces.
+    absent = {special.get(role) for role in ("pad", "eos", "unk", "bos")}
+    absent -= {*names}
+    found = [piece for piece in found if piece["content"] not in absent]
+    added = [
+      (piece["content"], piece.get("special", False))
+      for piece in found
+      if piece["content"] not in names
+    ]
+    self.rules = str(added) if added else ""
+    self._special_names = [
+      *(piece["content"] for piece in found),
+      *(name for name in names if name.startswith(tokenizer_lib.SENTINEL)),
+    ]
+    return added
 
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of the ids, all below `size`."""
@@ -222,10 +326,32 @@ def _existing(special: int) -> int | None:
   return None if special < 0 else special
 
 
+@contextlib.contextmanager
+def _is_read(path: str) -> Iterator[None]:
+  """Names a file that is no model."""
+  try:
+    yield
+  except UserError:
+    raise
+  except Exception as error:  # protobuf and SentencePiece raise their own
+    raise UserError(
+      f"The vocabulary file {path!r} is not a SentencePiece model "
+      f"({type(error).__name__})."
+    ) from error
+
+
 def load(
-  path: str, extra_ids: int | None
+  path: str,
+  extra_ids: int | None,
+  further: Callable[[Collection[str]], list[tuple[str, bool]]] | None = None,
 ) -> tuple["sentencepiece.SentencePieceProcessor", int]:
   """Returns the model with its sentinels, and how many were added.
+
+  Args:
+    path: The model file.
+    extra_ids: sentinels to add, as in `SentencePieceModel`.
+    further: Returns further pieces, and whether they are text like any other
+      where they are written out, for the names of those that are there.
 
   Raises:
     UserError: the file is no such model, or has sentinels already.
@@ -234,45 +360,27 @@ def load(
   import sentencepiece
   from sentencepiece import sentencepiece_model_pb2
 
-  with _load_lock:
+  with _load_lock, _is_read(path):
     processor = sentencepiece.SentencePieceProcessor()
-    try:
-      model = _contents(path)
-      if files.is_xlm_robertas(path):
-        _number_as_fairseq(model)
-      extra_ids = _number_to_add(model, path, extra_ids)
-      for i in reversed(range(extra_ids)):
-        model.pieces.add(
-          piece=f"▁<extra_id_{i}>",
-          score=0.0,
-          type=sentencepiece_model_pb2.ModelProto.SentencePiece.USER_DEFINED,
-        )
-      processor.LoadFromSerializedProto(model.SerializeToString())
-    except UserError:
-      raise
-    except Exception as error:  # protobuf and SentencePiece raise their own
-      raise UserError(
-        f"The vocabulary file {path!r} is not a SentencePiece model "
-        f"({type(error).__name__})."
-      ) from error
+    model = _contents(path)
+    extra_ids = _number_to_add(model, path, extra_ids)
+    for i in reversed(range(extra_ids)):
+      model.pieces.add(
+        piece=f"▁<extra_id_{i}>",
+        score=0.0,
+        type=sentencepiece_model_pb2.ModelProto.SentencePiece.USER_DEFINED,
+      )
+    kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
+    sentinel = f"▁{tokenizer_lib.SENTINEL}"
+    names = {
+      p.piece[1:] if p.piece.startswith(sentinel) else p.piece: None
+      for p in model.pieces
+    }
+    for name, is_text in further(names) if further else ():
+      kind = kinds.CONTROL if is_text else kinds.USER_DEFINED
+      model.pieces.add(piece=name, score=0.0, type=kind)
+    processor.LoadFromSerializedProto(model.SerializeToString())
   return processor, extra_ids
-
-
-def _number_as_fairseq(model: Any) -> None:
-  """Gives pieces the ids of XLM-RoBERTa, and adds its padding and its mask.
-
-  The first pieces are <s>, <pad>, </s>, <unk> in place of <unk>, <s>, </s>, and
-  <mask> is the last one (`XLMRobertaTokenizer` of `transformers` 4).
-  """
-  unknown, begin, end, *rest = list(model.pieces)
-  padding, mask = type(begin)(), type(begin)()
-  for piece, name in ((padding, "<pad>"), (mask, "<mask>")):
-    piece.CopyFrom(begin)
-    piece.piece = name
-  del model.pieces[:]
-  model.pieces.extend([begin, padding, end, unknown, *rest, mask])
-  spec = model.trainer_spec
-  spec.bos_id, spec.pad_id, spec.eos_id, spec.unk_id = range(4)
 
 
 def _number_to_add(model: Any, path: str, extra_ids: int | None) -> int:

@@ -25,7 +25,8 @@ def to_seqio(
   """
   if vocabulary.kind == "bytes":
     return seqio.ByteVocabulary(vocabulary.extra_ids)
-  if vocabulary.kind == "sentencepiece" and not vocabulary.lower_case:
+  read_by_class = vocabulary.lower_case or vocabulary.rules
+  if vocabulary.kind == "sentencepiece" and not read_by_class:
     (path,) = files.recognise(vocabulary.path).paths
     theirs = seqio.SentencePieceVocabulary(path, vocabulary.extra_ids)
     if (theirs.pad_id, theirs.eos_id) == (vocabulary.pad_id, vocabulary.eos_id):

@@ -60,6 +60,9 @@ def find_special(
   eos: int | None = None,
   unk: int | None = None,
   bos: int | None = None,
+  cls: int | None = None,
+  sep: int | None = None,
+  mask: int | None = None,
   filler: int | None = None,
 ) -> SpecialIds:
   """Returns the special ids of a vocabulary.
@@ -75,15 +78,21 @@ def find_special(
     eos: the same.
     unk: the same.
     bos: the same.
+    cls: the same.
+    sep: the same.
+    mask: the same.
     filler: fills rows where there is no padding; EOS if None.
   """
 
   def first(names):
     return next((i for i in map(id_of, names) if i is not None), None)
 
-  cls, sep, mask = first(_CLS), first(_SEP), first(_MASK)
-  if mask is not None and cls is None:
-    cls, sep = id_of("<s>"), id_of("</s>")
+  mask = first(_MASK) if mask is None else mask
+  if cls is None:
+    cls, sep = first(_CLS), first(_SEP)
+    if mask is not None and cls is None:
+      cls, sep = id_of("<s>"), id_of("</s>")
+  sep = first(_SEP) if sep is None else sep
   if mask is None and len(sentinel_ids):
     mask = int(sentinel_ids[0])
   unk = first(_UNK) if unk is None else unk
@@ -94,6 +103,15 @@ def find_special(
   pad = next((i for i in fillers if i is not None), 0)
   bos = first(_BOS) if bos is None else bos
   return SpecialIds(pad, eos, unk, bos, cls, sep, mask)
+
+
+def is_text(piece: str) -> bool:
+  """Whether an added piece is read in any text, though files call it special.
+
+  Sentinels are, and single characters, which stand for themselves (the full
+  stop of ALBERT).
+  """
+  return len(piece) == 1 or piece.startswith(SENTINEL)
 
 
 def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:
@@ -166,13 +184,12 @@ def _load(
   if found.kind == "sentencepiece":
     from transformer_zoo.data.vocabularies import sentencepiece_model
 
-    return sentencepiece_model.SentencePieceModel(
-      *found.paths, extra_ids, bool(lower_case)
-    )
-  if found.kind == "wordpiece":
+    return sentencepiece_model.read(*found.paths, extra_ids, lower_case)
+  if found.kind in ("wordpiece", "byte_bpe", "tokenizer_json"):
     from transformer_zoo.data.vocabularies import tokenizers_models
 
-    return tokenizers_models.wordpiece(*found.paths, extra_ids, lower_case)
+    read = getattr(tokenizers_models, found.kind)
+    return read(*found.paths, extra_ids, lower_case)
   if lower_case:
     raise UserError(
       f"lower_case is for WordPiece and SentencePiece, not for {found.kind!r}; "
@@ -182,12 +199,6 @@ def _load(
     from transformer_zoo.data.vocabularies import marian_pieces
 
     return marian_pieces.MarianPieces(*found.paths, extra_ids)
-  if found.kind in ("byte_bpe", "tokenizer_json"):
-    from transformer_zoo.data.vocabularies import tokenizers_models
-
-    if found.kind == "byte_bpe":
-      return tokenizers_models.byte_level_bpe(*found.paths, extra_ids)
-    return tokenizers_models.tokenizer_json(*found.paths, extra_ids)
   from transformer_zoo.data.vocabularies import bytes_of_text
 
   return bytes_of_text.BytesOfText(extra_ids)

@@ -42,11 +42,13 @@ class Vocabulary:
       path: The path of the files, as in the class.
       extra_ids: The number of sentinels after the pieces. By default the number
         that a tokenizer_config.json beside a SentencePiece model states, or 100
-        (T5), none if the model has sentinels or a mask of its own (mT5,
-        ALBERT); 125 for bytes (ByT5); none for other kinds.
-      lower_case: text is read without case and accents. By default as a
-        WordPiece list, or a tokenizer_config.json beside it, asks for; of
-        SentencePiece models, ALBERT's uncased ones need it.
+        (T5), none if the model has sentinels or a mask of its own (mT5), or
+        another class than T5's reads it; 125 for bytes (ByT5); none for other
+        kinds.
+      lower_case: text is read without case and accents. By default as the class
+        of `transformers` that the files beside name has it, or as a WordPiece
+        list shows; of SentencePiece models without these files, ALBERT's
+        uncased ones need it.
     """
     self.path = os.fspath(path)
     self._settings = (extra_ids, lower_case)
@@ -118,6 +120,23 @@ class Vocabulary:
     return getattr(self._tokenizer, "is_stated", False)
 
   @property
+  def rules(self) -> str:
+    """How the files beside the vocabulary's own say that texts are cut.
+
+    The class of `transformers` and its options; "" if its own files say it.
+    """
+    return getattr(self._tokenizer, "rules", "")
+
+  @property
+  def tokenizer_class(self) -> str | None:
+    """The class of `transformers` that reads the files, if rules are its own.
+
+    None where the files say by themselves how texts are cut, and for T5, ByT5,
+    Marian and Llama, which SentencePiece and bytes read.
+    """
+    return getattr(self._tokenizer, "tokenizer_class", None)
+
+  @property
   def passed_over(self) -> tuple[str, ...]:
     """Special pieces of a tokenizer.json that the model beside has no rows for.
 
@@ -143,12 +162,12 @@ class Vocabulary:
     found = files.recognise(self.path)
     checksum = files.checksum(found)
     lower_case = self._settings[1]
-    if found.kind == "wordpiece":  # another file may decide the case
+    if found.kind == "wordpiece" or self.rules:  # another file may decide it
       lower_case = self.lower_case
     if lower_case:
       checksum = hashlib.sha256(f"{checksum} lower".encode()).hexdigest()
     if self.is_stated:
-      text = f"{checksum} {self._tokenizer.special}"
+      text = f"{checksum} {self._tokenizer.special}{self.rules}"
       checksum = hashlib.sha256(text.encode()).hexdigest()
     return checksum
 
@@ -159,9 +178,12 @@ class Vocabulary:
   def with_sentinels(self) -> str | None:
     """Returns a tokenizer.json of what a class of `transformers` would miss.
 
-    None where a class adds the sentinels (T5's, ByT5's), or there are none.
+    None where a class adds the sentinels (T5's, ByT5's), or there are none, and
+    where no tokenizer.json has other rules than its class.
     """
-    if not self.extra_ids or not hasattr(self._tokenizer, "to_json"):
+    if not hasattr(self._tokenizer, "to_json"):
+      return None
+    if not self.extra_ids and (self.kind != "tokenizer_json" or not self.rules):
       return None
     return self._tokenizer.to_json()
 
@@ -253,12 +275,8 @@ class Vocabulary:
   def _tokenizer(self) -> tokenizer.Tokenizer:
     found = files.recognise(self.path)
     extra_ids, lower_case = self._settings
-    if found.kind == "wordpiece" and lower_case is None:
-      from transformer_zoo.data.vocabularies import tokenizers_models
-
-      lower_case = tokenizers_models.stated_case(*found.paths)
-    if found.kind == "sentencepiece" and extra_ids is None:
-      extra_ids = files.stated_extra_ids(*found.paths)
+    if found.kind == files.BYTES and extra_ids is None:
+      extra_ids = files.tokenizer_config(self.path).get("extra_ids")
     return tokenizer.load(found, extra_ids, lower_case)
 
   def __eq__(self, other: Any) -> bool:
@@ -293,7 +311,7 @@ def from_seqio(vocabulary: Any) -> Vocabulary:
 
   Raises:
     UserError: `vocabulary` is of another kind, or normalises text in a way that
-      its file does not say.
+      its file does not say, or that files beside it do.
   """
   ours = getattr(vocabulary, "zoo_vocabulary", None)
   if ours is not None:
@@ -308,6 +326,9 @@ def from_seqio(vocabulary: Any) -> Vocabulary:
         f"The vocabulary of {os.fspath(path)!r} overrides the normalizer or "
         "the order of the sentinels, which a model file has to say itself."
       )
+    from transformer_zoo.data.vocabularies import tokenizer_classes
+
+    tokenizer_classes.check_plain(os.fspath(path))
     return Vocabulary(path, vocabulary.extra_ids)
   name = type(vocabulary).__name__
   if "ByteVocabulary" in [base.__name__ for base in type(vocabulary).__mro__]:

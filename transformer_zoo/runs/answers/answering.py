@@ -195,13 +195,16 @@ class Answering:
     """Returns the ids of a text of each example, cut to the feature's length.
 
     The converter's `begin_id` begins them, and EOS ends them unless the model
-    continues them, or the vocabulary has no EOS (GPT's).
+    continues them, or the vocabulary has no EOS (GPT's); the converter's
+    `end_id` ends inputs.
     """
     continued = self._continued and feature == "inputs"
     eos_id = self._ids["eos_id"]
     begin_id = self._converter.begin_id
     begin = [] if begin_id is None else [begin_id]
     end = [] if continued or eos_id == scoring.NO_END else [eos_id]
+    if feature == "inputs" and self._converter.end_id is not None:
+      end.append(self._converter.end_id)
     room = self._lengths[feature] - len(begin) - len(end)
     encode = (
       self._vocabulary.encode_targets
