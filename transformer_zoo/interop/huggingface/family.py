@@ -61,7 +61,7 @@ class Family:
     tokenizer_classes: The classes that `AutoTokenizer` takes for such a model;
       in place of another one it takes the model's own, which cuts texts
       otherwise or fails. Empty if it takes any.
-    layers: The names of the attributes that count layers.
+    layer_counts: The names of the attributes that count layers.
     side: The stack that the attributes describe, "encoder" or "decoder".
     outside: Their name of each table and norm before and after the layers,
       after the prefix, by ours.
@@ -76,7 +76,7 @@ class Family:
   architecture_file: str = ""
   bindings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  layers: Sequence[str] = ("num_hidden_layers",)
+  layer_counts: Sequence[str] = ("num_hidden_layers",)
   side: str = "decoder"
   tokenizer_classes: Collection[str] = ()
   outside: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -131,7 +131,7 @@ class Family:
       UserError: See `architecture`; nothing is as long as the model is deep.
     """
     found = self.read(config)
-    return sum(found[name] for name in self.layers)
+    return sum(found[name] for name in self.layer_counts)
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """Our model of a config.json, whose defaults the family knows.
@@ -212,7 +212,7 @@ class Family:
 
   def layer_names(self, found: Mapping[str, Any]) -> Sequence[str]:
     """Their names of the layers that have parameters, after the prefix."""
-    (number,) = self.layers
+    (number,) = self.layer_counts
     return [f"{self.layer_list}.{index}" for index in range(found[number])]
 
   def links_inside(

@@ -250,7 +250,7 @@ def _family(kind: str, classes: str, norms: str, start_id: int | None) -> Bart:
     prefix="model.",
     ignored=(r"(model\.)?(en|de)coder\.version",),
     architecture_file=f"architectures/{kind}.gin",
-    layers=("encoder_layers", "decoder_layers"),
+    layer_counts=("encoder_layers", "decoder_layers"),
     written={
       "is_encoder_decoder": True,
       # Theirs is 2 where nothing is said; this forces no end.

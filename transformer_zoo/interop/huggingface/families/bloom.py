@@ -89,7 +89,7 @@ FAMILIES = (
     attributes=_ATTRIBUTES,
     prefix="transformer.",
     architecture_file="architectures/bloom.gin",
-    layers=("n_layer",),
+    layer_counts=("n_layer",),
     layer_list="h",
     layer={
       "pre_self_attention_layer_norm": "input_layernorm",

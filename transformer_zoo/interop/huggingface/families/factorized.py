@@ -215,7 +215,7 @@ FAMILIES = (
       hidden_dropout_prob=0.0,
       attention_probs_dropout_prob=0.0,
     ),
-    layers=("num_hidden_groups",),
+    layer_counts=("num_hidden_groups",),
     prefix="albert.",
     pooler="pooler",
     layer={

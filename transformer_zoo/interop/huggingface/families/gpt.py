@@ -109,7 +109,7 @@ FAMILIES = (
   _Gpt(
     kind="openai-gpt",
     prefix="transformer.",
-    layers=("n_layer",),
+    layer_counts=("n_layer",),
     attributes=_OF_GPT_1,
     ignored=(
       r"(transformer\.)?h\.\d+\.attn\.bias",
@@ -130,7 +130,7 @@ FAMILIES = (
   _Gpt(
     kind="gpt2",
     prefix="transformer.",
-    layers=("n_layer",),
+    layer_counts=("n_layer",),
     attributes=OF_GPT_2,
     ignored=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
     architecture_file="architectures/gpt_2.gin",

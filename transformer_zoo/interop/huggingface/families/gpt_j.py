@@ -53,7 +53,7 @@ FAMILIES = (
       r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias|embed_positions)",
     ),
     architecture_file="architectures/gpt_j.gin",
-    layers=("n_layer",),
+    layer_counts=("n_layer",),
     written={"architectures": ["GPTJForCausalLM"]},
     outside={
       "token_embedder/embedding": "wte",

@@ -102,7 +102,7 @@ FAMILIES = (
     prefix="transformer.",
     ignored=(r"(transformer\.)?h\.\d+\.attn\.attention\.(masked_)?bias",),
     architecture_file="architectures/gpt_3.gin",
-    layers=("n_layer",),
+    layer_counts=("n_layer",),
     bindings={
       "Attention.scale_scores": False,
       "query/Linear.use_bias": False,

@@ -196,7 +196,7 @@ FAMILIES = (
     prefix="model.",
     ignored=(r"(model\.)?(en|de)coder\.embed_positions\.weight",),
     architecture_file="architectures/transformer_2017.gin",
-    layers=("encoder_layers", "decoder_layers"),
+    layer_counts=("encoder_layers", "decoder_layers"),
     bindings={"SinusoidalPositions.interleaved": False},
     written={
       "architectures": ["MarianMTModel"],

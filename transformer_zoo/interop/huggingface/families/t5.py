@@ -271,7 +271,7 @@ def _family(kind: str, rows: Attributes, **options: bool) -> T5:
   return T5(
     kind=kind,
     attributes=rows,
-    layers=("num_layers", "num_decoder_layers"),
+    layer_counts=("num_layers", "num_decoder_layers"),
     # Old files have a bias for the attention to the encoder that nothing reads.
     ignored=(
       r"decoder\.block\.0\.layer\.1\.EncDecAttention\."
