@@ -27,12 +27,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 for every row")
   add("--output_dir", default="runs", metavar="DIR")
   common.add_search_paths_argument(parser)
-  add("--plan", action="store_true", help="print runs, costs and durations")
-  add("--topology", help="a TPU slice for --plan, as v5e:4x4")
+  add(
+    "--plan",
+    action="store_true",
+    help="print the runs with their costs and durations, and run nothing",
+  )
+  add(
+    "--topology",
+    help="the TPU slice that --plan estimates for, such as v5e:4x4",
+  )
   common.add_json_argument(parser)
   executors = "local; or submitit: SLURM's jobs, else processes of this machine"
   add("--executor", default="local", metavar="NAME", help=executors)
-  add("--jobs", type=int, default=1, metavar="N", help="runs at once")
+  add(
+    "--jobs",
+    type=int,
+    default=1,
+    metavar="N",
+    help="the number of runs that are trained at the same time",
+  )
   slurm = "option of sbatch: partition, gpus_per_node, time (in minutes), ..."
   add("--slurm", action="append", default=[], metavar="NAME=VALUE", help=slurm)
   common.add_task_arguments(parser)

@@ -34,18 +34,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help="WET or JSON Lines files, gzip or not; repeatable",
   )
   parser.add_argument(
-    "--output_dir", required=True, metavar="DIR", help="absent or empty"
+    "--output_dir",
+    required=True,
+    metavar="DIR",
+    help="the folder of the output, which must be absent or empty",
   )
   for name, text in _FILES.items():
     parser.add_argument(f"--{name}", metavar="FILE", help=text)
   parser.add_argument(
-    "--runner", default="local", metavar="NAME", help="local, or one of Beam"
+    "--runner",
+    default="local",
+    metavar="NAME",
+    help="the runner: local, or the name of a runner of Beam",
   )
-  parser.add_argument("--num_shards", type=int, default=8, help="of the output")
+  parser.add_argument(
+    "--num_shards",
+    type=int,
+    default=8,
+    help="the number of shards of the output",
+  )
   parser.add_argument(
     "--skip_bad_rows",
     action="store_true",
-    help="pass over and count bad rows and damaged files",
+    help="skip bad rows and damaged files, and count them",
   )
   common.add_gin_arguments(parser)
 

@@ -34,7 +34,7 @@ def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
     action="append",
     default=[],
     metavar="FILE",
-    help="gin file, of yours or among those shipped; repeatable",
+    help="a gin file of yours or a shipped one; repeatable",
   )
   completions.complete(files, "gin_files")
   add_search_paths_argument(parser)
@@ -43,8 +43,8 @@ def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
     dest="shown_in_help_only",
     action="store_const",
     const=None,
-    help="binds a macro (TRAIN_STEPS) or a parameter (Dropout.rate); a string "
-    "is quoted twice: --gin.MODEL_DIR=\"'runs/a'\"",
+    help="binds a macro (TRAIN_STEPS) or a parameter (Dropout.rate); quote a "
+    "string twice: --gin.MODEL_DIR=\"'runs/a'\"",
   )
 
 
@@ -54,7 +54,7 @@ def add_search_paths_argument(parser: argparse.ArgumentParser) -> None:
     "--gin_search_paths",
     default="",
     metavar="DIRS",
-    help="folders with gin files, separated by commas; looked at first",
+    help="folders with gin files, separated by commas; searched first",
   )
 
 
@@ -84,7 +84,7 @@ def add_task_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--skip_bad_rows",
     action="store_true",
-    help="pass over and count bad rows of files and of TFDS data sets",
+    help="skip bad rows of files and of TFDS data sets, and count them",
   )
 
 
@@ -278,10 +278,15 @@ def add_process_arguments(parser: argparse.ArgumentParser) -> None:
   group.add_argument(
     "--coordinator_address",
     metavar="HOST:PORT",
-    help="the host of process 0 and a free port of it",
+    help="the address of process 0: its host and a free port",
   )
   group.add_argument("--process_count", type=int, metavar="N")
-  group.add_argument("--process_index", type=int, metavar="I", help="from 0")
+  group.add_argument(
+    "--process_index",
+    type=int,
+    metavar="I",
+    help="the index of this process, from 0 on",
+  )
   group.add_argument(
     "--multiprocess",
     "--multiprocess_gpu",

@@ -38,60 +38,92 @@ _ARGUMENTS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, the fact, the constants, and what is written."""
   parser.add_argument(
-    "checkpoint", metavar="CHECKPOINT", help="run folder or Hugging Face one"
+    "checkpoint",
+    metavar="CHECKPOINT",
+    help="a run folder, or a Hugging Face directory",
   )
   parser.add_argument(
-    "prompt", nargs="?", metavar="PROMPT", help="the words before the answer"
+    "prompt",
+    nargs="?",
+    metavar="PROMPT",
+    help="the text that precedes the answer",
   )
-  parser.add_argument("--subject", help="the words of PROMPT it is about")
+  parser.add_argument(
+    "--subject", help="the words of PROMPT that name the subject of the fact"
+  )
   parser.add_argument("--target", help="the answer that the model is to give")
   parser.add_argument(
     "--keep",
     action="append",
     metavar="TEXT",
-    help="a text with the subject after which the model is to go on as before",
+    help="a text about the subject whose continuation must not change",
   )
   parser.add_argument(
-    "--layer", type=int, metavar="N", help="the layer to edit, from 0 on"
+    "--layer",
+    type=int,
+    metavar="N",
+    help="the index of the layer to edit, from 0 on",
   )
   parser.add_argument(
-    "--text", metavar="FILE", help="texts of the covariance, one a line"
+    "--text",
+    metavar="FILE",
+    help="a file of texts, one on each line, to estimate the covariance from",
   )
   parser.add_argument(
     "--covariance",
     metavar="FILE.npz",
-    help="the covariance, read if it is there and written if not",
+    help="a file of the covariance: read if it exists, and written if not",
   )
   parser.add_argument(
     "--ridge",
     type=float,
     metavar="X",
-    help="added to the covariance's diagonal, in units of its mean",
+    help=(
+      "the number that is added to the diagonal of the covariance, in "
+      "units of its mean"
+    ),
   )
   parser.add_argument(
-    "--steps", type=int, metavar="N", help="evaluations of the loss (20)"
+    "--steps",
+    type=int,
+    metavar="N",
+    help="the number of steps, each an evaluation of the loss (20)",
   )
   parser.add_argument(
     "--encoder_text",
     metavar="TEXT",
-    help="what an encoder reads, where PROMPT is the decoder's",
+    help="the text that the encoder reads, if PROMPT is the beginning of the "
+    "decoder's text",
   )
   parser.add_argument(
-    "--vocabulary", metavar="FILE", help="if none lies beside the checkpoint"
-  )
-  parser.add_argument("--edit", metavar="FILE.npz", help="where the edit goes")
-  parser.add_argument("--apply", metavar="FILE.npz", help="the edit to put in")
-  parser.add_argument("--remove", metavar="FILE.npz", help="the edit to undo")
-  parser.add_argument(
-    "--output", metavar="DIR", help="the checkpoint to write, a run folder"
+    "--vocabulary",
+    metavar="FILE",
+    help="the vocabulary, if there is none beside the checkpoint",
   )
   parser.add_argument(
-    "--trace", metavar="FILE", help="write FILE.svg and FILE.npz"
+    "--edit", metavar="FILE.npz", help="the file to write the edit to"
+  )
+  parser.add_argument(
+    "--apply", metavar="FILE.npz", help="the file of an edit to apply"
+  )
+  parser.add_argument(
+    "--remove", metavar="FILE.npz", help="the file of an edit to undo"
+  )
+  parser.add_argument(
+    "--output",
+    metavar="DIR",
+    help="the run folder to write the edited checkpoint to",
+  )
+  parser.add_argument(
+    "--trace",
+    metavar="FILE",
+    help="trace the fact, and write FILE.svg and FILE.npz",
   )
   parser.add_argument(
     "--restore",
     metavar="WHAT",
-    help="what --trace restores: states (the default), mlp or attention",
+    help="the activations that --trace restores: states (the default), mlp or "
+    "attention",
   )
 
 

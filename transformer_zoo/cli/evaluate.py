@@ -23,12 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   checkpoint_arguments.add_adapter_argument(parser)
   common.add_mixture_argument(parser)
   parser.add_argument(
-    "--split", help="validation by default; test with --submission"
+    "--split",
+    help="the split to evaluate: validation by default, test with --submission",
   )
   parser.add_argument(
     "--all_checkpoints",
     action="store_true",
-    help="every checkpoint of the run; tells the best per task and per group",
+    help=(
+      "evaluate every checkpoint of the run, and print the best one for "
+      "each task and group"
+    ),
   )
   parser.add_argument(
     "--average",
@@ -44,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--output_dir",
     metavar="DIR",
-    help="where predictions go; evaluation/MIXTURE/SPLIT of the run by default",
+    help="the folder to write predictions to; evaluation/MIXTURE/SPLIT of the "
+    "run by default",
   )
   common.add_gin_arguments(parser)
   common.add_task_arguments(parser)

@@ -44,17 +44,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     nargs="?",
     const="",
     metavar="FILE",
-    help="rank meshes, remat policies and microbatches, kept in FILE",
+    help=(
+      "rank meshes, remat policies and numbers of microbatches; results "
+      "are kept in FILE"
+    ),
   )
-  add("--topology", required=True, help="as v5e:16x16, cpu:8 or gpu:1")
-  add("--num_slices", type=int, default=1, help="TPU slices of that shape")
-  add("--mode", default="train", help="train or decode")
+  add(
+    "--topology",
+    required=True,
+    help="the devices to compile for, such as v5e:16x16, cpu:8 or gpu:1",
+  )
+  add(
+    "--num_slices",
+    type=int,
+    default=1,
+    help="the number of TPU slices of this shape",
+  )
+  add(
+    "--mode",
+    default="train",
+    help="the program to compile: train (the default) or decode",
+  )
   add(
     "--traffic",
     action="store_true",
     help="the bytes of the compiled step by part and kind of operation",
   )
-  add("--tokens", type=float, help="of a training, for its days: 1e12")
+  add(
+    "--tokens",
+    type=float,
+    help="the number of tokens of a whole training, to estimate its days: 1e12",
+  )
 
 
 def run(arguments: argparse.Namespace) -> int:

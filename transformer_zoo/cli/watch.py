@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--log", action="store_true", help="draw a logarithmic axis"
   )
-  parser.add_argument("--once", action="store_true", help="draw once and exit")
+  parser.add_argument(
+    "--once", action="store_true", help="draw the charts once and exit"
+  )
   parser.add_argument(
     "--list", action="store_true", help="print the names of all metrics"
   )
