@@ -544,6 +544,7 @@ def test_how_a_language_model_of_theirs_begins(tmp_path):
   (tmp_path / "config.json").write_text("{}")
   told = converted_run.defaults(model, tmp_path, "infer")
   assert "DecodingOptions.start_before_prompt=False" in told
+  assert "DecodingOptions.skip_special_tokens=True" in told
   assert "CORRUPTION=None" not in told
   tokenizer = tokenizers.Tokenizer(models.WordLevel({"a": 0, "<s>": 1}, "a"))
   tokenizer.post_processor = processors.TemplateProcessing(

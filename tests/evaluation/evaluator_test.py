@@ -25,7 +25,8 @@ ORDER = np.array([3, 0, 4, 1, 2])
 class Words:
   """Decodes id n as the n-th word; 0 is padding."""
 
-  def decode(self, ids):
+  def decode(self, ids, *, skip_special_tokens=False):
+    del skip_special_tokens
     return " ".join(TEXTS[i - 10] for i in ids if i)
 
 

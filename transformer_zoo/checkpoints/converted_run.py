@@ -178,6 +178,8 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   )
   for name, value in said.items():
     macros[f"DecodingOptions.{name}"] = value
+  if (beside / directory.CONFIG).is_file():
+    macros["DecodingOptions.skip_special_tokens"] = True
   if said:
     listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
     print(f"decoding as {beside} says: {listed}", file=sys.stderr)

@@ -23,6 +23,7 @@ _REAL = (
 )
 _FLAGS = (
   *("renormalize", "forced_after_start", "forced_end", "start_before_prompt"),
+  "skip_special_tokens",
 )
 _IDS = ("forbidden_ids", "end_ids", "forced_prefix")
 # Beyond it penalties of outputs of 1,000 tokens leave float32.
@@ -84,6 +85,10 @@ class DecodingOptions:
     start_before_prompt: whether a decoder-only model reads the token that its
       training sequences begin with before a prompt; False as `transformers`
       uses GPT.
+    skip_special_tokens: Whether special tokens are left out of the text that is
+      written, the unknown piece, masks and sentinels too, as `batch_decode` of
+      `transformers` does; True for directories of others. False leaves out
+      what pads, begins and ends a text.
     num_return: outputs per input, best first; drawn ones as they were drawn.
     seed: draws depend on it, the example's number and the position alone.
   """
@@ -109,6 +114,7 @@ class DecodingOptions:
   forced_end: bool = False
   forced_last: int | None = None
   start_before_prompt: bool = True
+  skip_special_tokens: bool = False
   num_return: int = 1
   seed: int = 0
 

@@ -369,3 +369,16 @@ def test_rules_that_fail_on_a_text_are_named(tmp_path):
   ):
     with pytest.raises(UserError, match=f"The rules of '{path}' fail on a te"):
       function(argument)
+
+
+def test_special_tokens_are_left_out_where_they_are_skipped(trained, tmp_path):
+  """As `batch_decode(skip_special_tokens=True)`."""
+  write_chat_tokenizer(tmp_path / "chat")
+  chat = Vocabulary(tmp_path / "chat")
+  assert "<|im_start|>" in chat.decode([3, 1, 4])
+  assert chat.decode([3, 1, 4], skip_special_tokens=True) == chat.decode([3, 4])
+  t5 = trained["unigram"]
+  ids = t5.encode("The cat")
+  middle = [ids[0], t5.unk_id, t5.sentinel_ids[1], *ids[1:], t5.eos_id, 5]
+  assert "<extra_id_1>" in t5.decode(middle)
+  assert t5.decode(middle, skip_special_tokens=True) == t5.decode(ids)

@@ -56,6 +56,7 @@ class TokenizersModel:
     stated: tokenizer_classes.Stated | None = None,
     rules: str = "",
     passed_over: Sequence[str] = (),
+    added_special: Sequence[int] = (),
   ):
     """Adds sentinels and finds the special ids.
 
@@ -68,6 +69,8 @@ class TokenizersModel:
       rules: As the attribute.
       passed_over: The pieces of the file that the tokenizer leaves out; kept as
         an attribute.
+      added_special: The ids of added pieces that are special in the file; kept
+        as an attribute.
 
     Raises:
       UserError: it has sentinels already.
@@ -91,7 +94,6 @@ class TokenizersModel:
         ]
       )
     self._tokenizer = tokenizer
-    self._tokenizer = tokenizer
     self._of_texts = tokenizer
     if isinstance(tokenizer.model, models.Unigram):
       self._of_texts = _with_special_pieces_as_text(tokenizer)
@@ -111,6 +113,10 @@ class TokenizersModel:
       ids |= {role: i for role, i in of_class.items() if i is not None}
     self.special = tokenizer_lib.find_special(id_of, self.sentinel_ids, **ids)
     self.passed_over = tuple(passed_over)
+    added = tokenizer.get_added_tokens_decoder().items()
+    self.added_special = frozenset(added_special).union(
+      i for i, token in added if token.special
+    )
     self.rules = rules
     self.tokenizer_class = (stated and stated.name) or None
     self.is_stated = bool(
@@ -411,6 +417,7 @@ def tokenizer_json(
     if token["content"] not in beyond
   ]
   content["added_tokens"] = added
+  special = [token["id"] for token in added if token.get("special")]
   for token in added:
     if tokenizer_lib.is_text(token["content"]):
       token["special"] = False
@@ -436,7 +443,9 @@ def tokenizer_json(
   )
   if stated is None:
     _check_case(lower_case, "tokenizer_json")
-    return TokenizersModel(tokenizer, path, extra_ids, passed_over=beyond)
+    return TokenizersModel(
+      tokenizer, path, extra_ids, passed_over=beyond, added_special=special
+    )
   before = _state(tokenizer)
   rules = stated.rules(_charsmap(content))
   tokenizer.normalizer, tokenizer.pre_tokenizer = rules
@@ -450,6 +459,7 @@ def tokenizer_json(
     stated=stated,
     rules=f"{stated.name} {stated.told()}" if differs else "",
     passed_over=beyond,
+    added_special=special,
   )
 
 

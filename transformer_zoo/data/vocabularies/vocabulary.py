@@ -1,6 +1,7 @@
 """The interface of all vocabularies, with SeqIO's semantics."""
 
 from collections.abc import Iterable, Sequence
+import dataclasses
 import functools
 import hashlib
 import os
@@ -145,6 +146,19 @@ class Vocabulary:
     return getattr(self._tokenizer, "passed_over", ())
 
   @functools.cached_property
+  def special_ids(self) -> frozenset[int]:
+    """The ids that `skip_special_tokens` of `transformers` leaves out.
+
+    Sentinels are among them where they were added to the pieces, as T5's were
+    and mT5's were not.
+    """
+    special, sentinels = self._tokenizer.special, {*self.sentinel_ids.tolist()}
+    found = {*dataclasses.astuple(special)} - {None} - sentinels
+    if self.extra_ids:
+      found |= sentinels
+    return frozenset(found | getattr(self._tokenizer, "added_special", set()))
+
+  @functools.cached_property
   def word_starts(self) -> np.ndarray | None:
     """True for each id that a word may begin with, bool [size].
 
@@ -248,17 +262,25 @@ class Vocabulary:
     """Returns the same as int32 [tokens] each, which is faster still."""
     return self._tokenizer.encode_arrays(texts)
 
-  def decode(self, ids: Iterable[int]) -> str:
+  def decode(
+    self, ids: Iterable[int], *, skip_special_tokens: bool = False
+  ) -> str:
     """Returns the text of `ids` up to the first EOS.
 
     Padding, EOS and the like are left out, sentinels are written
     `<extra_id_0>` ... (not by 'bytes', as in SeqIO); an id from `size` on (a
     padded row of the embedding table) is read as unknown.
+
+    Args:
+      ids: The ids.
+      skip_special_tokens: Whether all of `special_ids` are left out.
     """
     size, eos_id, unk_id = self.size, self.eos_id, self.unk_id
     clean = [i if i < size else unk_id for i in map(int, ids)]
     if eos_id is not None and eos_id in clean:
       clean = clean[: clean.index(eos_id) + 1]
+    if skip_special_tokens:
+      clean = [i for i in clean if i not in self.special_ids]
     return self._tokenizer.decode([i for i in clean if i is not None])
 
   def to_seqio(self, of_targets: bool = False) -> "seqio.Vocabulary":

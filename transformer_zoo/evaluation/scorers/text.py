@@ -80,7 +80,8 @@ class TextScorer:
     for ids_BL in written:
       for row, ids in zip(rows, ids_BL.tolist(), strict=False):
         row["prediction"] = task.vocabulary.decode(
-          self.decoding.before_end(ids)
+          self.decoding.before_end(ids),
+          skip_special_tokens=self.decoding.skip_special_tokens,
         )
     return rows
 

@@ -254,7 +254,10 @@ class Answering:
       )
     found = [
       {
-        "prediction": self._vocabulary.decode(self._decoding.before_end(ids)),
+        "prediction": self._vocabulary.decode(
+          self._decoding.before_end(ids),
+          skip_special_tokens=self._decoding.skip_special_tokens,
+        ),
         "score": float(score),
         "log_likelihood": float(log_likelihood),
       }
