@@ -64,3 +64,10 @@ def framed(tokens_BL: np.ndarray, vocabulary: Any) -> np.ndarray:
     for token in (vocabulary.cls_id, vocabulary.sep_id)
   )
   return np.concatenate([first, tokens_BL, last], axis=1)
+
+
+def separator_id(vocabulary: Any) -> int:
+  """Returns the id between segments: EOS where the vocabulary has no [SEP]."""
+  if vocabulary.sep_id is None:
+    return vocabulary.eos_id
+  return vocabulary.sep_id

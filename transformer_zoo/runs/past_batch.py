@@ -10,7 +10,7 @@ import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.checkpoints import run_layout
-from transformer_zoo.corruption.sentences.documents import separator_id
+from transformer_zoo.corruption.special_tokens import separator_id
 from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary

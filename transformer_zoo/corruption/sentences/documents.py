@@ -211,10 +211,3 @@ def masked(
     "targets": rows,
     "weights": Ragged(hidden[filled].astype(np.int32), rows.lengths),
   }
-
-
-def separator_id(vocabulary: Any) -> int:
-  """Returns the id between segments: EOS where the vocabulary has no [SEP]."""
-  if vocabulary.sep_id is None:
-    return vocabulary.eos_id
-  return vocabulary.sep_id

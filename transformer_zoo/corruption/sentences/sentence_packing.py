@@ -21,7 +21,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.corruption.sentences.documents import Chunking
 from transformer_zoo.corruption.sentences.documents import masked
 from transformer_zoo.corruption.sentences.documents import Sentences
-from transformer_zoo.corruption.sentences.documents import separator_id
+from transformer_zoo.corruption.special_tokens import separator_id
 from transformer_zoo.errors import UserError
 
 _FRAME = 2  # [CLS] and the last [SEP]

@@ -25,12 +25,12 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.corruption.sentences.documents import Chunking
 from transformer_zoo.corruption.sentences.documents import masked
 from transformer_zoo.corruption.sentences.documents import Sentences
-from transformer_zoo.corruption.sentences.documents import separator_id
 from transformer_zoo.corruption.sentences.segment_pairs import draw_aims
 from transformer_zoo.corruption.sentences.segment_pairs import Pair
 from transformer_zoo.corruption.sentences.segment_pairs import shortened
 from transformer_zoo.corruption.sentences.segment_pairs import split
 from transformer_zoo.corruption.sentences.segment_pairs import with_random_next
+from transformer_zoo.corruption.special_tokens import separator_id
 from transformer_zoo.errors import UserError
 
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from transformer_zoo.corruption.sentences.documents import separator_id
+from transformer_zoo.corruption.special_tokens import separator_id
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
