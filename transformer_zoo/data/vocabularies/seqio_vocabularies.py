@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 import functools
+import typing
 
 import numpy as np
 import seqio
 import tensorflow as tf
 
 from transformer_zoo.data.vocabularies import files
-from transformer_zoo.data.vocabularies.vocabulary import Vocabulary
+
+if typing.TYPE_CHECKING:
+  from transformer_zoo.data.vocabularies.vocabulary import Vocabulary
 
 
 def to_seqio(
-  vocabulary: Vocabulary, of_targets: bool = False
+  vocabulary: "Vocabulary", of_targets: bool = False
 ) -> seqio.Vocabulary:
   """Returns SeqIO's own vocabulary of that kind, or an adapter.
 
@@ -40,7 +43,7 @@ class LazyVocabulary(seqio.Vocabulary):
   A subclass has a property `zoo_vocabulary` that finds them.
   """
 
-  zoo_vocabulary: Vocabulary
+  zoo_vocabulary: "Vocabulary"
   of_targets = False
 
   @functools.cached_property
@@ -96,7 +99,7 @@ class AdaptedVocabulary(seqio.Vocabulary):
     of_targets: True for the vocabulary of targets, as in `to_seqio`.
   """
 
-  def __init__(self, vocabulary: Vocabulary, of_targets: bool = False):
+  def __init__(self, vocabulary: "Vocabulary", of_targets: bool = False):
     """Adapts `vocabulary`, whose files are still read at first use."""
     super().__init__()
     self.zoo_vocabulary = vocabulary

@@ -1,15 +1,10 @@
-"""The protocol of all kinds of vocabularies, and the reader of each kind."""
+"""The protocol of all kinds of vocabularies, and their special ids."""
 
 from collections.abc import Callable, Sequence
 import dataclasses
-import functools
-import threading
 from typing import Protocol
 
 import numpy as np
-
-from transformer_zoo.data.vocabularies import files
-from transformer_zoo.errors import UserError
 
 SENTINEL = "<extra_id_"  # as every sentinel's name begins
 _PAD = ("<pad>", "[PAD]")
@@ -129,9 +124,6 @@ def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:
     found.append(piece)
 
 
-_load_lock = threading.Lock()
-
-
 class Tokenizer(Protocol):
   """The interface of every kind of vocabulary; `Vocabulary` documents it."""
 
@@ -155,50 +147,3 @@ class Tokenizer(Protocol):
 
   def pieces(self) -> list[str | None]:
     """Returns what each id is written as; None for what is no text."""
-
-
-def load(
-  found: files.VocabularyFiles, extra_ids: int | None, lower_case: bool | None
-) -> Tokenizer:
-  """Reads the files of a vocabulary, once for all who ask.
-
-  Args:
-    found: the files.
-    extra_ids: The number of sentinels, as in `Vocabulary`.
-    lower_case: True to lower the case, as in `Vocabulary`.
-
-  Raises:
-    UserError: they are damaged, or the settings do not fit their kind.
-  """
-  with _load_lock:
-    return _load(found, extra_ids, lower_case)
-
-
-@functools.lru_cache(maxsize=16)
-def _load(
-  found: files.VocabularyFiles, extra_ids: int | None, lower_case: bool | None
-) -> Tokenizer:
-  if extra_ids is not None and extra_ids < 0:
-    raise UserError(f"extra_ids={extra_ids} is negative; use 0 for none.")
-  # A run reads one kind of vocabulary and imports that one.
-  if found.kind == "sentencepiece":
-    from transformer_zoo.data.vocabularies import sentencepiece_model
-
-    return sentencepiece_model.read(*found.paths, extra_ids, lower_case)
-  if found.kind in ("wordpiece", "byte_bpe", "tokenizer_json"):
-    from transformer_zoo.data.vocabularies import tokenizers_models
-
-    read = getattr(tokenizers_models, found.kind)
-    return read(*found.paths, extra_ids, lower_case)
-  if lower_case:
-    raise UserError(
-      f"lower_case is for WordPiece and SentencePiece, not for {found.kind!r}; "
-      "leave it out."
-    )
-  if found.kind == "marian":
-    from transformer_zoo.data.vocabularies import marian_pieces
-
-    return marian_pieces.MarianPieces(*found.paths, extra_ids)
-  from transformer_zoo.data.vocabularies import bytes_of_text
-
-  return bytes_of_text.BytesOfText(extra_ids)

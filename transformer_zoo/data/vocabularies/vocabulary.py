@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import threading
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
@@ -299,7 +300,7 @@ class Vocabulary:
     extra_ids, lower_case = self._settings
     if found.kind == files.BYTES and extra_ids is None:
       extra_ids = files.tokenizer_config(self.path).get("extra_ids")
-    return tokenizer.load(found, extra_ids, lower_case)
+    return _load(found, extra_ids, lower_case)
 
   def __eq__(self, other: Any) -> bool:
     if not isinstance(other, Vocabulary):
@@ -320,6 +321,56 @@ class Vocabulary:
   def __repr__(self) -> str:
     extra_ids, lower_case = self._settings
     return f"Vocabulary({self.path!r}, {extra_ids=}, {lower_case=})"
+
+
+_load_lock = threading.Lock()
+
+
+def _load(
+  found: files.VocabularyFiles, extra_ids: int | None, lower_case: bool | None
+) -> tokenizer.Tokenizer:
+  """Reads the files of a vocabulary, once for all who ask.
+
+  Args:
+    found: the files.
+    extra_ids: The number of sentinels, as in `Vocabulary`.
+    lower_case: True to lower the case, as in `Vocabulary`.
+
+  Raises:
+    UserError: they are damaged, or the settings do not fit their kind.
+  """
+  with _load_lock:
+    return _read(found, extra_ids, lower_case)
+
+
+@functools.lru_cache(maxsize=16)
+def _read(
+  found: files.VocabularyFiles, extra_ids: int | None, lower_case: bool | None
+) -> tokenizer.Tokenizer:
+  if extra_ids is not None and extra_ids < 0:
+    raise UserError(f"extra_ids={extra_ids} is negative; use 0 for none.")
+  # A run reads one kind of vocabulary and imports that one.
+  if found.kind == "sentencepiece":
+    from transformer_zoo.data.vocabularies import sentencepiece_model
+
+    return sentencepiece_model.read(*found.paths, extra_ids, lower_case)
+  if found.kind in ("wordpiece", "byte_bpe", "tokenizer_json"):
+    from transformer_zoo.data.vocabularies import tokenizers_models
+
+    read = getattr(tokenizers_models, found.kind)
+    return read(*found.paths, extra_ids, lower_case)
+  if lower_case:
+    raise UserError(
+      f"lower_case is for WordPiece and SentencePiece, not for {found.kind!r}; "
+      "leave it out."
+    )
+  if found.kind == "marian":
+    from transformer_zoo.data.vocabularies import marian_pieces
+
+    return marian_pieces.MarianPieces(*found.paths, extra_ids)
+  from transformer_zoo.data.vocabularies import bytes_of_text
+
+  return bytes_of_text.BytesOfText(extra_ids)
 
 
 def from_seqio(vocabulary: Any) -> Vocabulary:
