@@ -84,7 +84,8 @@ def read_lines(
     most_bytes: a longer line is read past and yielded as None.
 
   Raises:
-    UserError: the file is unreadable or damaged, or is UTF-16.
+    UserError: the file is unreadable or damaged, is UTF-16, or has the line
+      ends of old Macs.
   """
   size = -1 if most_bytes is None else most_bytes + 1
   with _explained(path), _open(path) as file:
@@ -98,6 +99,12 @@ def read_lines(
             "UTF-8."
           )
         line = line.removeprefix(_BYTE_ORDER_MARK)
+        if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+          raise UserError(
+            f"The data file {path!r} has the line ends of old Macs, a carriage "
+            "return alone; save it with line feeds, as `tr '\\r' '\\n'` makes "
+            "it."
+          )
       if most_bytes is not None and len(line) > most_bytes:
         while not line.endswith(b"\n") and line:
           line = file.readline(_PIECE)

@@ -190,6 +190,11 @@ def test_what_is_not_read_is_refused_by_name(settings, sentence, tmp_path):
       {**lora_tensors("attn.c_attn"), f"{MODULE.format(0, 'ln')}.x": (2,)},
       "modules that no method is read for here .*: transformer.h.0.ln.x belong",
     ),
+    (
+      {**lora_tensors("attn.c_attn"), "base_model.model.lm_head.lora_A.weight":
+       (2, 24), "base_model.model.lm_head.lora_B.weight": (48, 2)},
+      "lm_head.lora_A.weight.* merge it in `peft` .* and convert that dir",
+    ),
     ({}, "has no tensor of the method LORA"),
     (
       {n: s for n, s in lora_tensors("attn.c_attn").items() if "1" not in n

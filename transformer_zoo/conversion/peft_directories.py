@@ -104,8 +104,10 @@ def read(
     left = ", ".join(sorted(directory.tensors)[:3])
     raise UserError(
       f"{str(folder)!r} is of another base, or of modules that no method is "
-      f"read for here (embeddings, norms): {left} belong to no projection of "
-      f"{config.get('model_type')} with these layers"
+      f"read for here (embeddings, lm_head, norms): {left} belong to no "
+      f"projection of {config.get('model_type')} with these layers; in the "
+      "second case merge it in `peft` (`merge_and_unload`, then "
+      "`save_pretrained`) and convert that directory"
     )
   return found._replace(parameters={**found.parameters, **heads})
 

@@ -183,6 +183,26 @@ def test_a_directory_of_theirs_is_read_and_written(
   assert bytes_of_run < 400_000
 
 
+def test_files_of_older_versions(tmp_path):
+  """adapter_model.bin beside adapter_config.json."""
+  base = BASES["gpt2"]()
+  base.save_pretrained(tmp_path / "base")
+  settings = peft.LoraConfig(r=3, task_type="CAUSAL_LM")
+  theirs = peft.get_peft_model(base, settings)
+  found = {}
+  for kind, safe in (("bin", False), ("safetensors", True)):
+    theirs.save_pretrained(tmp_path / kind, safe_serialization=safe)
+    assert (tmp_path / kind / f"adapter_model.{kind}").is_file()
+    convert.convert(
+      tmp_path / kind, tmp_path / f"run_{kind}", base=str(tmp_path / "base")
+    )
+    run = converted_run.open_run(tmp_path / f"run_{kind}")
+    found[kind] = {n: t.read() for n, t in run.parameters().items()}
+  assert found["bin"].keys() == found["safetensors"].keys()
+  for name, array in found["bin"].items():
+    np.testing.assert_array_equal(array, found["safetensors"][name])
+
+
 # Heads of ours -> the end of the name of a class of `transformers`.
 HEADS = {
   "classes": "ForSequenceClassification",

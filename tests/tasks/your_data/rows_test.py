@@ -209,6 +209,9 @@ def test_a_skipped_row_is_no_example(tmp_path, monkeypatch, kind, content):
       "Line 1 .* has a NUL character, in the fi",
     ),
     ("tsv", "a\tb\n1\t2\n".encode("utf-16"), "'{}' is not UTF-8 but UTF-16"),
+    ("tsv", b"a\tb\r1\t2\r", "'{}' has the line ends of old Macs"),
+    ("csv", b"a,b\r1,2", "'{}' has the line ends of old Macs"),
+    ("jsonl", b'{"a": 1}\r{"a": 2}\r', "'{}' has the line ends of old Macs"),
     ("tsv", LONG, "Line 1 .* is longer .* It should name the columns."),
   ],
 )
