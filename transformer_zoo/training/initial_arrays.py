@@ -7,6 +7,7 @@ scan over layers, one program makes them all. The numbers are the same.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent import futures
 
 import jax
 from jax.extend import core
@@ -59,9 +60,19 @@ class InitialArrays:
     values = dict(zip(self._jaxpr.constvars, self._consts, strict=True))
     values |= dict(zip(self._jaxpr.invars, [key], strict=True))
     values |= dict(zip(self._keys, self._derive(key), strict=True))
+    arguments = [[values[var] for var in read] for _, read in self._parts]
+    programs = [program for program, _ in self._parts]
+    lowered = {
+      program: program.lower(*given)
+      for program, given in dict(zip(programs, arguments, strict=True)).items()
+    }
+    with futures.ThreadPoolExecutor() as pool:  # XLA compiles in parallel.
+      compiled = dict(
+        zip(lowered, pool.map(_compiled, lowered.values()), strict=True)
+      )
     return [
-      program(*(values[var] for var in read))[0]
-      for program, read in self._parts
+      compiled[program](*given)[0]
+      for program, given in zip(programs, arguments, strict=True)
     ]
 
   def _part(self, result, sharding, equations, known):
@@ -100,6 +111,10 @@ class _Function:
 
   def __call__(self, *arguments):
     return jax.core.eval_jaxpr(self.jaxpr, (), *arguments)
+
+
+def _compiled(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+  return lowered.compile()
 
 
 def _is_key(var) -> bool:
