@@ -108,6 +108,7 @@ TOKENIZER_CONFIG = {
   "keep_accents": _SWITCH,
   "legacy": _SWITCH,
   "mask_token_sent": _TEXT,
+  "model_specific_special_tokens": ({str: _PIECE}, None),
   "offset": (_ID, None),
   "split_by_punct": _SWITCH,
   "split_special_tokens": _SWITCH,

@@ -36,6 +36,7 @@ OPTIONS = (
   },
 )
 ADDED = {
+  "model_specific_special_tokens": {"image_token": "<new>"},
   "added_tokens_decoder": {
     "400": {
       "content": "<n0>",
@@ -45,7 +46,7 @@ ADDED = {
       "single_word": False,
       "special": False,
     }
-  }
+  },
 }
 # Words that normalise to nothing, alone and beside others.
 WORDS = (

@@ -219,7 +219,9 @@ class SentencePieceModel:
     Returns:
       Names, and whether the class takes the piece for a special one.
     """
-    found, passed_over = t5.within_rows(folder, names, own=())
+    found, passed_over = t5.within_rows(
+      folder, len(names), names.__contains__, own=()
+    )
     self.passed_over = tuple(passed_over)
     special = t5.special()
     # Where the model has none, it pads and ends texts with other pieces.
@@ -364,21 +366,19 @@ def load(
     processor = sentencepiece.SentencePieceProcessor()
     model = _contents(path)
     extra_ids = _number_to_add(model, path, extra_ids)
-    for i in reversed(range(extra_ids)):
-      model.pieces.add(
-        piece=f"▁<extra_id_{i}>",
-        score=0.0,
-        type=sentencepiece_model_pb2.ModelProto.SentencePiece.USER_DEFINED,
-      )
     kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
-    sentinel = f"▁{tokenizer_lib.SENTINEL}"
-    names = {
-      p.piece[1:] if p.piece.startswith(sentinel) else p.piece: None
-      for p in model.pieces
-    }
-    for name, is_text in further(names) if further else ():
+    added = [
+      (f"▁{tokenizer_lib.SENTINEL}{i}>", False) for i in range(extra_ids)
+    ][::-1]
+    if further is not None:
+      sentinel = f"▁{tokenizer_lib.SENTINEL}"
+      names = [*(piece.piece for piece in model.pieces), *(p for p, _ in added)]
+      added += further(
+        {p[1:] if p.startswith(sentinel) else p: None for p in names}
+      )
+    for piece, is_text in added:
       kind = kinds.CONTROL if is_text else kinds.USER_DEFINED
-      model.pieces.add(piece=name, score=0.0, type=kind)
+      model.pieces.add(piece=piece, score=0.0, type=kind)
     processor.LoadFromSerializedProto(model.SerializeToString())
   return processor, extra_ids
 

@@ -24,26 +24,29 @@ ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 # Options that no class here makes other ids of: they are of decoding, offsets,
 # lengths, padding, or of where the files came from.
 _WITHOUT_EFFECT = frozenset(
-  # The first one is too long for a line.
+  # The first one is longer than a line.
   ["clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"]
   + """
-  _commit_hash _name_or_path auto_map backend chat_template
-  clean_up_tokenization_spaces
-  cls_token_type_id commit_hash config device device_map do_basic_tokenize
-  do_subword_tokenize do_word_tokenize errors fast_tokenizer_files
-  from_slow full_tokenizer_file
-  init_inputs is_fast is_local language legacy legacy_behaviour
-  local_files_only max_len max_length max_seq_length merges_file
-  model_input_names model_max_length model_type name_or_path
-  never_split pad_to_multiple_of pad_token_type_id padding padding_side
-  processor_class remove_space response_schema response_template return_tensors
-  return_token_type_ids revision
-  slow_tokenizer_class sp_model_kwargs special_tokens_map_file stride
-  task_specific_params tgt_lang tokenizer_class tokenizer_file tokenizer_type
-  tokenizer_version torch_dtype transformers_version trim_offsets truncation
-  truncation_side truncation_strategy trust_remote_code unk_id use_cache
-  use_default_system_prompt use_fast verbose version vocab_file vocab_size
-  vocab_type wordpieces_prefix
+  _commit_hash _name_or_path add_special_tokens auto_map backend bos_token_id
+  cache_dir chat_control_tokens chat_template clean_up_tokenization_spaces
+  cls_token_id cls_token_type_id commit_hash config device device_map
+  do_basic_tokenize do_subword_tokenize do_word_tokenize eos_token_id errors
+  fast_tokenizer_files fix_mistral_regex from_slow full_tokenizer_file
+  init_inputs is_fast is_local is_split_into_words lang_codes language
+  language_codes legacy legacy_behaviour local_files_only mask_token_id
+  max_len max_length max_seq_length merges_file model_input_names
+  model_max_length model_type name_or_path never_split pad_to_multiple_of
+  pad_token_id pad_token_type_id padding padding_side processor_class proxies
+  remove_space response_schema response_template return_attention_mask
+  return_length return_offsets_mapping return_special_tokens_mask
+  return_tensors return_token_type_ids revision sep_token_id
+  slow_tokenizer_class source_spm sp_model_kwargs special_tokens_map_file
+  stride target_spm task_specific_params tgt_lang token tokenizer_class
+  tokenizer_file tokenizer_type tokenizer_version torch_dtype
+  transformers_version trim_offsets truncation truncation_side
+  truncation_strategy trust_remote_code unk_id unk_token_id use_auth_token
+  use_cache use_default_system_prompt use_fast verbose version vocab_file
+  vocab_size vocab_type wordpieces_prefix
   """.split()
 )
 # What every class follows; `src_lang` is of what stands around a text.
@@ -549,14 +552,16 @@ class Stated:
   def within_rows(
     self,
     folder: str,
-    vocabulary: Collection[str],
+    size: int,
+    is_piece: Callable[[str], bool],
     own: Sequence[Any] | None = None,
   ) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the added pieces that the model beside a vocabulary has rows for.
 
     Args:
       folder: The folder of the vocabulary, which may have a config.json.
-      vocabulary: The pieces of the vocabulary without them.
+      size: The number of the pieces of the vocabulary without them.
+      is_piece: Whether a name is one of these.
       own: As in `added`.
 
     Returns:
@@ -567,19 +572,18 @@ class Stated:
     named = files.stated_pieces(folder)
     needed = {named.get("bos"), named.get("eos")}
     given = {piece["content"] for piece in self.given}
-    known = {*vocabulary}
     added, passed_over = [], []
     for piece in self.added(own):
       name = piece["content"]
-      if name not in known:
+      if not is_piece(name):
         # The kind of the files implies the class: it has no pieces of its own.
         if not self.name and name not in given:
           continue
-        if rows is not None and len(known) >= rows and name not in needed:
+        if rows is not None and size >= rows and name not in needed:
           if name in given or name in named.values():
             passed_over.append(name)
           continue
-        known.add(name)
+        size += 1
       added.append(piece)
     return added, passed_over
 
@@ -680,6 +684,7 @@ def _stated(
       isinstance(piece, str) or isinstance(piece, dict) and "content" in piece
     )
   }
+  pieces |= config.get("model_specific_special_tokens") or {}
   further = config.get("extra_special_tokens")
   if isinstance(further, dict):
     pieces |= further

@@ -307,7 +307,8 @@ def unigram(
       f"{stated.name} reads one; name the class that reads it, or a "
       "tokenizer.json."
     )
-  own = [(piece.piece, piece.score) for piece in model.pieces]
+  rows = [(piece.piece, piece.score, piece.type) for piece in model.pieces]
+  own = [(name, score) for name, score, _ in rows]
   with refused(f"{stated.name} does not read the pieces of {path!r}"):
     pieces = rules_of.arrange(own, special, stated.options)
     unknown = rules_of.unknown(pieces, special["unk"], spec.unk_id)
@@ -319,13 +320,9 @@ def unigram(
   )
   kinds = type(model).SentencePiece
   as_they_stand = [
-    {
-      "content": piece.piece,
-      "normalized": False,
-      "special": piece.type == kinds.CONTROL,
-    }
-    for piece in model.pieces
-    if piece.type in (kinds.CONTROL, kinds.USER_DEFINED)
+    {"content": name, "normalized": False, "special": kind == kinds.CONTROL}
+    for name, _, kind in rows
+    if kind in (kinds.CONTROL, kinds.USER_DEFINED)
   ]
   charsmap = model.normalizer_spec.precompiled_charsmap or None
   return _of_class(
@@ -381,7 +378,10 @@ def _add(
   from tokenizers import AddedToken
 
   added, passed_over = stated.within_rows(
-    os.path.dirname(path), tokenizer.get_vocab(), as_they_stand
+    os.path.dirname(path),
+    tokenizer.get_vocab_size(),
+    lambda name: tokenizer.token_to_id(name) is not None,
+    as_they_stand,
   )
   tokenizer.add_tokens([AddedToken(**piece) for piece in added])
   return passed_over
