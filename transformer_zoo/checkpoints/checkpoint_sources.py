@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import shlex
 import sys
 from typing import Any
 
@@ -164,10 +165,15 @@ def _of_huggingface(path) -> Source:
     find_class_names=functools.partial(_named_labels, found.config),
     spare={name: t for name, t in stored.items() if name not in shapes},
     make_model=lambda: model,
+    # To be pasted into a shell. A run chooses its heads by a file of its own.
     advice="\nits own model is "
-    + " ".join(
+    + shlex.join(
       [f"--gin_file={name}" for name in architecture.gin_files]
-      + [f"--gin.{binding}" for binding in bindings]
+      + [
+        f"--gin.{binding}"
+        for binding in bindings
+        if not binding.startswith("Heads.parts=")
+      ]
     ),
     find_vocabulary=functools.partial(vocabulary, path),
     find_start_id=functools.partial(start_id, model, pathlib.Path(path)),

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import shlex
 import shutil
 
 from flax import traverse_util
@@ -162,6 +163,10 @@ def test_the_gin_files_of_a_directory_are_told(checkpoints):
     "--gin_file=parts/softmax/untied.gin --gin.VOCAB_SIZE=64 "
   ) in text
   assert "--gin.MLP_DIM=32 " in text
+  # A shell takes the line as it is.
+  words = shlex.split(text.partition("its own model is ")[2])
+  assert all(word.startswith("--gin") for word in words)
+  assert "--gin.GatedMlp.activation='gelu'" in words
 
 
 @pytest.fixture(scope="module")
