@@ -342,6 +342,16 @@ def test_what_classes_put_around_inputs(name, config, start, end, tmp_path):
   assert said == ""
 
 
+def test_an_mbart_that_another_tokenizer_reads(tmp_path):
+  (tmp_path / "config.json").write_text('{"model_type": "mbart"}')
+  ids = {"a": 0, "<s>": 1, "</s>": 2}
+  tokenizers.Tokenizer(models.WordLevel(ids, "a")).save(
+    str(tmp_path / "tokenizer.json")
+  )
+  assert tokenizer_files.end_id(tmp_path) is None
+  assert not tokenizer_files.is_mbarts(tmp_path)
+
+
 def test_a_language_that_is_no_piece(tmp_path):
   (tmp_path / "prepared").mkdir()
   tokenizer_directories.prepare(tmp_path / "prepared")

@@ -105,7 +105,7 @@ def start_id(folder: pathlib.Path) -> int | None:
     UserError: a file is damaged.
   """
   of_class = files.tokenizer_class(str(folder))
-  if of_class == _MBART_50:
+  if _mbarts(folder) == _MBART_50:
     return _language_id(folder)
   if (folder / _JSON).is_file():
     before, _ = _around(folder / _JSON)
@@ -128,14 +128,21 @@ def end_id(folder: pathlib.Path) -> int | None:
   Raises:
     UserError: A file is damaged, or the code is no piece.
   """
-  if files.tokenizer_class(str(folder)) != _MBART:
-    return None
-  return _language_id(folder)
+  return _language_id(folder) if _mbarts(folder) == _MBART else None
 
 
 def is_mbarts(folder: pathlib.Path) -> bool:
   """Whether the tokenizer of a directory is one of mBART's."""
-  return files.tokenizer_class(str(folder)) in (_MBART, _MBART_50)
+  return _mbarts(folder) is not None
+
+
+def _mbarts(folder: pathlib.Path) -> str | None:
+  """The one of mBART's classes that reads a directory's vocabulary, if any."""
+  kind = files.tokenizer_class(str(folder))
+  if kind not in (_MBART, _MBART_50):
+    return None
+  # Files of another kind are not read by the class that the model implies.
+  return kind if Vocabulary(folder).tokenizer_class == kind else None
 
 
 def _language_id(folder: pathlib.Path) -> int:
