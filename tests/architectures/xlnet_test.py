@@ -280,6 +280,12 @@ def test_refusals():
     build(**{"XLNet.num_stretches": 0})
   with pytest.raises(UserError, match="memory_length is 0; it must be at"):
     build(**{"XLNet.memory_length": 0})
+  model, _ = tiny_models.build("xlnet", bindings=("Windows.sizes=(3,)",))
+  with pytest.raises(UserError, match="; bind Windows.sizes = "):
+    batch = batch_of(tokens_of_rows())
+    jax.eval_shape(
+      lambda key: model.init(key, batch, method="hidden"), jax.random.key(0)
+    )
   with pytest.raises(UserError, match="features is 5; a sine and a cosine"):
     RelativeSinusoids(features=5)
   with pytest.raises(UserError, match="clip is 0; it must be a distance"):
