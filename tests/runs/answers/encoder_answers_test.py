@@ -456,3 +456,18 @@ def test_choices_and_questions_that_are_cut_are_reported(
   ends = " and lose their end; TASK_FEATURE_LENGTHS has the lengths"
   cut = [line for line in error.splitlines() if "lose" in line]
   assert cut == [report + ends for report in reports]
+
+
+@pytest.mark.parametrize("shortest, pairs", [(0, False), (3, True)])
+def test_a_model_of_pairs_wants_a_second_text(shortest, pairs):
+  split = types.SimpleNamespace(quantiles={"second": {"0": shortest}})
+  task = types.SimpleNamespace(splits={"train": split})
+  assert encoder_answers._are_pairs([task]) == pairs
+  answers = HeadAnswers({"form": "classes"}, None, 1, pairs)
+  (whole,) = answers.check([{"inputs": "a\tb"}], None)
+  assert whole["inputs"] == "a\tb"
+  if not pairs:
+    assert len([*answers.check([{"inputs": "a"}], None)]) == 1
+    return
+  with pytest.raises(UserError, match="in example 1, .* is 1; the model reads"):
+    [*answers.check([{"inputs": "a"}], None)]

@@ -52,11 +52,14 @@ class HeadAnswers:
     form: As `PreparedTask.form`; None fills masks.
     scorer: Reads the head; None fills masks.
     num_fillings: The number of tokens that are named for each mask.
+    pairs: Whether an example without a second text is refused, because the
+      model was trained on pairs alone.
   """
 
   form: Mapping[str, Any] | None
   scorer: Scorer | None
   num_fillings: int
+  pairs: bool = False
 
   @classmethod
   def of(
@@ -98,11 +101,12 @@ class HeadAnswers:
       raise
     if form is None:
       return cls(None, None, num_fillings)
-    found = {"form": form}
+    found, pairs = {"form": form}, False
     if mixture_or_task_name is not None:
       name = forms.name_in_form(mixture_or_task_name, form)
       with contextlib.suppress(UserError):
-        found = dict(manifest.load(name, prepared_dir).tasks[0].form)
+        tasks = manifest.load(name, prepared_dir).tasks
+        found, pairs = dict(tasks[0].form), _are_pairs(tasks)
     if forms.FORMS[form].names:
       number = model.offers.heads[form].num_classes
       names = checkpoint_sources.open_source(checkpoint).find_class_names()
@@ -110,7 +114,7 @@ class HeadAnswers:
         names = _numbers(number)
       found[form] = list(names)
     scorer = scoring.make_encoder_scorer(model, converter, scorer)
-    return cls(found, scorer, num_fillings)
+    return cls(found, scorer, num_fillings, pairs)
 
   @property
   def class_names(self) -> Sequence[str]:
@@ -133,7 +137,8 @@ class HeadAnswers:
     """
     if self.form is not None:
       form = self.form["form"]
-      examples = check_number(examples, *forms.FORMS[form].num_texts)
+      least, most = forms.FORMS[form].num_texts
+      examples = check_number(examples, max(least, 1 + self.pairs), most)
       return _with_distinct_choices(examples) if form == "choices" else examples
     if vocabulary.mask_id is None:
       raise UserError(
@@ -162,6 +167,15 @@ class HeadAnswers:
       length=lengths["inputs"],
       **parts,
     )
+
+
+def _are_pairs(tasks: Iterable[manifest.PreparedTask]) -> bool:
+  """Whether every example that is prepared has a second text."""
+  return all(
+    split.quantiles.get("second", {}).get("0", 0) > 0
+    for task in tasks
+    for split in task.splits.values()
+  )
 
 
 def _numbers(number: int) -> list[str]:
