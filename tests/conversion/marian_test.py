@@ -43,7 +43,7 @@ def write_directory(folder):
     "encoder_layers": 1,
     "decoder_layers": 1,
   }
-  config = family_of(config).settle(config, {"final_logits_bias"})
+  config = family_of(config).completed(config, {"final_logits_bias"})
   parameters = traverse_util.flatten_dict(
     tiny_models.random_parameters(families.build(config)), sep="/"
   )

@@ -314,7 +314,7 @@ def _links(theirs):
   for name in zeros:
     if name in named and not named[name].any():
       del named[name]
-  return family.links(family.settle(config, named.keys()))
+  return family.links(family.completed(config, named.keys()))
 
 
 def gradients_as_ours(theirs) -> dict[str, np.ndarray]:
