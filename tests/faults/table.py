@@ -719,8 +719,8 @@ _DECODING = _of(
   ),
   (
     "constraints.py",
-    "token_B = _at(forced_BF, position - first)",
-    "token_B = _at(forced_BF, position)",
+    "self._of_its_own(position - len(common)),",
+    "self._of_its_own(position),",
     "decoding/constraints_test.py",
     "decoding",
   ),
