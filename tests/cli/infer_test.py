@@ -29,7 +29,7 @@ def test_all_adapters_answer_what_is_read_once(monkeypatch, capsys):
       for example in examples
     ],
   )
-  words = ["infer", "--checkpoint=b", "--adapter=one=a", "--adapter=two=b"]
+  words = ["infer", "--checkpoint=.", "--adapter=one=a", "--adapter=two=b"]
   assert not main.main(words)
   assert capsys.readouterr().out.splitlines() == [
     *("adapter one:", "red", "blue"),

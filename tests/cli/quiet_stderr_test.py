@@ -22,6 +22,7 @@ def load(file_of_user, monkeypatch):
     file_of_user()
 
   monkeypatch.setattr(config, "load", loaded)
+  monkeypatch.setattr(config, "check_names", lambda *_, **__: {})
   arguments = type("Arguments", (), {})()
   arguments.gin_file, arguments.overrides = ["a.gin"], []
   arguments.gin_search_paths = ""

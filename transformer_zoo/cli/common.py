@@ -152,30 +152,31 @@ def load_gin(
       "--help ends with"
     )
   overrides = [*extra, *arguments.overrides]
-  macros = config.check_names(
-    files, overrides, search_paths(arguments), root=root, defaults=defaults
-  )
-  mixture = macros.get("MIXTURE_OR_TASK_NAME")
-  # A module that a gin file imports may register tasks of its own.
-  if isinstance(mixture, str) and "seqio" not in sys.modules:
-    from transformer_zoo.data.storage import catalogue
-
-    catalogue.check(mixture)
+  paths = search_paths(arguments)
   # A gin file may import a module of tasks, and that TensorFlow.
   with quiet_stderr(keep=not_logged_by_libraries):
+    macros = config.check_names(
+      files, overrides, paths, root=root, defaults=defaults
+    )
+    if root in ("train", "evaluate"):  # Others need what is prepared alone.
+      _check_mixture(macros.get("MIXTURE_OR_TASK_NAME"))
     config.load(
-      files,
-      overrides,
-      search_paths(arguments),
-      root=root,
-      given=given,
-      defaults=defaults,
+      files, overrides, paths, root=root, given=given, defaults=defaults
     )
   _check_platforms()
   if distributed.is_initialized():
     distributed.require_same(
       "configurations", config.operative_config(root), _changes
     )
+
+
+def _check_mixture(name: Any) -> None:
+  """Raises UserError if a kept catalogue lacks the task or mixture."""
+  # A module that a gin file imports may have registered tasks of its own.
+  if isinstance(name, str) and "seqio" not in sys.modules:
+    from transformer_zoo.data.storage import catalogue
+
+    catalogue.check(name)
 
 
 def _check_platforms() -> None:
