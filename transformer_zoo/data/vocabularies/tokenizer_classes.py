@@ -587,7 +587,7 @@ class Stated:
       added.append(piece)
     return added, passed_over
 
-  def told(self) -> str:
+  def describe(self) -> str:
     """Describes what makes other ids than the files by themselves, or ""."""
     rules_of = self.rules_of
     chosen = {

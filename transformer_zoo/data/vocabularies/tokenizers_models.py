@@ -345,20 +345,19 @@ def _of_class(
   as_they_stand: Sequence[dict[str, Any]] | None = None,
 ) -> TokenizersModel:
   """Gives a tokenizer the rules and the pieces of a class."""
-  rules = stated.rules(charsmap)
-  tokenizer.normalizer, tokenizer.pre_tokenizer = rules
+  tokenizer.normalizer, tokenizer.pre_tokenizer = stated.rules(charsmap)
   before = tokenizer.get_vocab_size()
   passed_over = _add(tokenizer, path, stated, as_they_stand)
-  told = stated.told()
+  rules = stated.describe()
   if tokenizer.get_vocab_size() > before:
-    told = f"{told} {tokenizer.get_added_tokens_decoder()}"
+    rules = f"{rules} {tokenizer.get_added_tokens_decoder()}"
   return TokenizersModel(
     tokenizer,
     path,
     extra_ids,
     lower_case=bool(stated.options.get("do_lower_case")),
     stated=stated,
-    rules=told,
+    rules=rules,
     passed_over=passed_over,
   )
 
@@ -457,7 +456,7 @@ def tokenizer_json(
     extra_ids,
     lower_case=bool(differs and stated.options.get("do_lower_case")),
     stated=stated,
-    rules=f"{stated.name} {stated.told()}" if differs else "",
+    rules=f"{stated.name} {stated.describe()}" if differs else "",
     passed_over=beyond,
     added_special=special,
   )
