@@ -15,6 +15,7 @@ import pytest
 from transformer_zoo.checkpoints import converted_run
 from transformer_zoo.conversion import convert
 from transformer_zoo.errors import UserError
+from transformer_zoo.peft import adapters
 from transformer_zoo.tensors import safetensors
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "adapters"
@@ -84,6 +85,13 @@ def test_a_directory_is_read_and_written(case, tmp_path):
   assert written["model_name"] == str(base)
   for name in ("hidden_size", "model_class", "model_type"):
     assert said[name] == written[name]
+
+
+def test_a_reduction_factor_gives_back_the_hidden_units():
+  for width in (48, 64, 768):
+    for hidden in range(1, width + 1):
+      factor = adapters.reduction_factor(width, hidden)
+      assert int(width // factor) == hidden
 
 
 def changed(tmp_path, case="t5_pfeiffer", **settings):

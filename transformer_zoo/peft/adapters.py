@@ -258,15 +258,22 @@ def _write(trained: exchange.Trained) -> exchange.Written:
       "sequential_adapters.sublayers to it"
     )
   adapter = next(part.adapter for part in parts if hasattr(part, "adapter"))
-  width, hidden = trained.model.token_embedder.features, adapter.d_ff
+  width = trained.model.token_embedder.features
   return {name: known[0] for name, known in _HUB.values.items()} | {
     "mh_adapter": placed["mh_adapter"] == {True},
     "cross_adapter": placed["cross_adapter"] == {True},
     "original_ln_before": at_end,
     "non_linearity": adapter.activation,
-    # Theirs is the width over it, rounded down.
-    "reduction_factor": width / (hidden + 0.5 * (width % hidden > 0)),
+    "reduction_factor": reduction_factor(width, adapter.d_ff),
   }, tensors
+
+
+def reduction_factor(width: int, hidden: int) -> float:
+  """Returns the setting of `adapters` for hidden units in a model of a width.
+
+  It makes as many units as the width over it, rounded down.
+  """
+  return width / (hidden + 0.5 * (width % hidden > 0))
 
 
 # Both forms, which one setting tells apart.
