@@ -26,7 +26,7 @@ class Line(nn.Module):
 
   pad_id = 0
   offers = Offers(
-    reads=("encoder_input_tokens",), stacks={}, embedders={}, pad_id=0
+    reads=("encoder_input_tokens",), transformers={}, embedders={}, pad_id=0
   )
 
   @nn.compact
