@@ -295,6 +295,13 @@ class TestRefusals:
       "run.gin:2 includes 'parts/rope.gin', which is in none of the folders ., "
     )
 
+  def test_include_of_another_kind_of_file(self):
+    """No line of a file that is no gin file is shown to anybody."""
+    assert refusal("include '/etc/hostname'") == (
+      "run.gin:2 includes '/etc/hostname', which is no gin file: the names of "
+      "gin files end in .gin"
+    )
+
   def test_missing_file(self):
     with pytest.raises(UserError, match="--gin_file names 'no.gin', which is"):
       config.load(["no.gin"])

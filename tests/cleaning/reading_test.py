@@ -76,6 +76,28 @@ def test_a_bad_line_is_told(line, message):
   assert len(read(content, on_bad=told.append)) == 2 and len(told) == 1
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_page_of_gigabytes_takes_no_memory(pack, monkeypatch):
+  """A line and a record that are longer than a page are passed over."""
+  monkeypatch.setattr(reading, "_LONGEST", 100)
+  monkeypatch.setattr(reading, "_PIECE", 7)
+  good = json.dumps(PAGES[0]).encode()
+  long = json.dumps({"text": "a" * 100}).encode()
+  first, *others = wet_records()
+  for content, number in (
+    (b"\n".join([good, long, good]), "Line 2"),
+    (b"\n".join([long, good, good]), "Line 1"),
+    (
+      b"".join([first, record("conversion", b"a" * 101), *others]),
+      "Record 2",
+    ),
+  ):
+    told = []
+    assert len(read(pack(content), on_bad=told.append)) == 2
+    (sentence,) = told
+    assert sentence.startswith(f"{number} of 'file' is longer than ")
+
+
 def cut_short(content):
   return content[: len(content) // 2]
 

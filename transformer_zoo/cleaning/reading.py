@@ -15,6 +15,9 @@ _GZIP = b"\x1f\x8b"
 _WARC = b"WARC/"
 _PIECE = 1 << 20  # Bytes that are read at once.
 _DIGITS = 18  # Of the lengths that a file may have.
+# Common Crawl cuts pages at 1 MiB; of more a small file may promise gigabytes.
+_LONGEST = 16 << 20
+_TOO_LONG = f"is longer than {_LONGEST >> 20} MiB, the most of a page"
 
 
 def refuse(sentence: str) -> None:
@@ -39,8 +42,8 @@ def read_pages(
   file.seek(0)
   stream = gzip.GzipFile(fileobj=file) if start == _GZIP else file
   try:
-    first = stream.readline()
-    if first.startswith(_WARC):
+    first = _next_line(stream)
+    if first is not None and first.startswith(_WARC):
       yield from _read_wet(first, stream, name, on_bad)
     else:
       yield from _read_json_lines(first, stream, name, on_bad)
@@ -48,20 +51,33 @@ def read_pages(
     on_bad(f"The file {name!r} is damaged or cut short ({error})")
 
 
+def _next_line(stream: BinaryIO) -> bytes | None:
+  """The next line, empty at the end; None for one that exceeds `_LONGEST`."""
+  line = stream.readline(_LONGEST + 1)
+  if len(line) <= _LONGEST:
+    return line
+  while line and not line.endswith(b"\n"):
+    line = stream.readline(_PIECE)
+  return None
+
+
 def _read_json_lines(
-  line: bytes, stream: BinaryIO, name: str, on_bad: Callable[[str], None]
+  line: bytes | None, stream: BinaryIO, name: str, on_bad: Callable[[str], None]
 ) -> Iterator[Page]:
   number = 1
-  line = line.removeprefix(b"\xef\xbb\xbf")
-  while line:
-    if line.strip():
+  if line is not None:
+    line = line.removeprefix(b"\xef\xbb\xbf")
+  while line is None or line:
+    if line is None:
+      on_bad(f"Line {number} of {name!r} {_TOO_LONG}")
+    elif line.strip():
       page, problem = _parse_line(line)
       if problem:
         on_bad(f"Line {number} of {name!r} {problem}")
       else:
         yield page
     number += 1
-    line = stream.readline()
+    line = _next_line(stream)
 
 
 def _parse_line(line: bytes) -> tuple[Page, str | None]:
@@ -110,7 +126,12 @@ def _read_wet(
           f"{record} has the Content-Length {length!r}, which is no number"
         )
         return
-      content = _read_content(stream, int(length[:_DIGITS]))
+      size = int(length[:_DIGITS])
+      if size > _LONGEST and _pass_over(stream, size):
+        on_bad(f"{record} {_TOO_LONG}")
+        line = _next_line(stream)
+        continue
+      content = _read_content(stream, size)
       if content is None:
         on_bad(
           f"{record} has the Content-Length {length}, and the file ends before"
@@ -122,7 +143,20 @@ def _read_wet(
           on_bad(f"The record of {page['url']!r} in {name!r} {problem}")
         else:
           yield page
-    line = stream.readline()
+    line = _next_line(stream)
+    if line is None:
+      on_bad(f"A line behind record {number} of {name!r} {_TOO_LONG}")
+      return
+
+
+def _pass_over(stream: BinaryIO, length: int) -> bool:
+  """Reads bytes of a stream away; False if it has fewer."""
+  while length > 0:
+    piece = stream.read(min(length, _PIECE))
+    if not piece:
+      return False
+    length -= len(piece)
+  return True
 
 
 def _read_content(stream: BinaryIO, length: int) -> bytes | None:
@@ -142,7 +176,9 @@ def _read_content(stream: BinaryIO, length: int) -> bytes | None:
 
 def _read_headers(stream: BinaryIO) -> dict[str, str]:
   headers = {}
-  for line in iter(stream.readline, b""):
+  for line in iter(lambda: _next_line(stream), b""):
+    if line is None:
+      continue
     if not line.strip():
       break
     key, _, value = line.decode(errors="replace").partition(":")

@@ -83,6 +83,11 @@ def find(name: str, search_paths: Sequence[str], wanted_by: str = "") -> str:
   Raises:
     UserError: There is no such file.
   """
+  if wanted_by and not name.endswith(".gin"):
+    raise UserError(
+      f"{wanted_by} includes {name!r}, which is no gin file: the names of gin "
+      "files end in .gin"
+    )
   places = folders(search_paths)
   for folder in places:
     if (folder / name).is_file():
