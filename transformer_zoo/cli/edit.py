@@ -6,15 +6,17 @@ taken from, without which it is the identity; --keep names a text about the
 subject, once or more, of which the answer is to stay. --apply and --remove
 write to --output a checkpoint with that edit, or again without it, bit for bit.
 --trace writes FILE.svg and FILE.npz: how much of the answer each state of each
-token gives back when the subject is disturbed. JSON goes to standard output.
+token gives back when the subject is disturbed.
 """
 
 import argparse
+from collections.abc import Mapping
 import dataclasses
 import itertools
-import json
 import pathlib
+from typing import Any
 
+from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
 SUMMARY = "write a fact into a checkpoint, trace it, or undo an edit"
@@ -125,6 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help="the activations that --trace restores: states (the default), mlp or "
     "attention",
   )
+  common.add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -138,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
   (asked,) = asked
   _check_others(arguments, asked)
   if asked in ("apply", "remove"):
-    print(json.dumps(_written(arguments, asked)))
+    show(_written(arguments, asked), as_json=arguments.json)
     return
   needed = ["prompt", "subject"]
   needed += ["layer", "edit"] if asked == "target" else []
@@ -153,7 +156,30 @@ def run(arguments: argparse.Namespace) -> None:
     encoder_text=arguments.encoder_text,
   )
   made = _made if asked == "target" else _traced
-  print(json.dumps(made(arguments, memory), ensure_ascii=False))
+  show(made(arguments, memory), as_json=arguments.json)
+
+
+def show(found: Mapping[str, Any], *, as_json: bool) -> None:
+  """Prints what was found, as JSON or as a line of each thing."""
+  if as_json:
+    common.print_json(found)
+    return
+  from transformer_zoo.runs.analysis import costs
+
+  for name, value in found.items():
+    if name == "cost":
+      print(costs.line(value))
+      continue
+    if name == "largest":
+      value = ", ".join(
+        f"{one['token']!r} layer {one['layer']} {one['effect']:+.3g}"
+        for one in value
+      )
+    elif isinstance(value, dict):
+      value = ", ".join(f"{each} {value[each]:.4g}" for each in value)
+    elif isinstance(value, float):
+      value = f"{value:.4g}"
+    print(f"{name.replace('_', ' ')}: {value}")
 
 
 def _given(arguments, names) -> dict:

@@ -89,6 +89,8 @@ class Trace:
     axis.set_yticks(0.5 + np.arange(count), marked)
     axis.set_xticks(0.5 + np.arange(layers), range(layers))
     axis.invert_yaxis()
+    title = f"Causal trace of the answer {self.answer.strip()}"
+    axis.set_title(title, parse_math=False)
     axis.set_xlabel(f"layer ({self.kind} restored)")
     figure.colorbar(image).set_label(f"p({self.answer.strip()})")
     figure.savefig(path, format="svg", metadata={"Date": None})

@@ -131,6 +131,8 @@ def test_a_page_escapes_what_a_text_has():
   (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
   (saved,) = json.loads(data)
   assert saved["queries"] == [bad] and saved["keys"] == ["x", "y"]
+  shown = re.findall("<span>(.*?)</span>", page)
+  assert shown == ["x", "y", "&lt;/script&gt;&lt;b&gt;"]  # On the axes.
 
 
 def test_an_ensemble_is_refused():

@@ -10,9 +10,11 @@ from tokenizers import models
 from tokenizers import pre_tokenizers
 
 from tests import tiny_models
+from transformer_zoo.cli import edit
 from transformer_zoo.conversion import sources
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import scores
+from transformer_zoo.editing import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs.analysis import editing
 
@@ -49,11 +51,11 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
     f"w{i} w{i % 7 + 1} w{i % 11 + 1} w{i % 5 + 1}" for i in range(1, 48)
   )
   text.write_text("\n".join(lines))
-  edit, covariance = tmp_path / "edit.npz", tmp_path / "c.npz"
+  path, covariance = tmp_path / "edit.npz", tmp_path / "c.npz"
   words = [
     *("edit", checkpoint, PROMPT, "--subject=w9", "--target=w8", "--layer=0"),
-    *(f"--text={text}", f"--edit={edit}", f"--covariance={covariance}"),
-    *("--ridge=1e-3", "--keep=w9 w3"),
+    *(f"--text={text}", f"--edit={path}", f"--covariance={covariance}"),
+    *("--ridge=1e-3", "--keep=w9 w3", "--json"),
   ]
   code, output, error = zoo(*words)
   assert code == 0, error
@@ -61,7 +63,7 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
   assert said["parameter"] == "decoder/layers_0/mlp/wo/kernel"
   before, after = (said["log_likelihood"][k] for k in ("before", "after"))
   assert after > before + 0.3
-  with np.load(edit) as stored:
+  with np.load(path) as stored:
     notes = json.loads(str(stored["description"]))["notes"]
   assert notes["kept"] == ["w9 w3"]
   assert said["cost"]["bytes"] < 20_000 and said["cost"]["flops"] > 0
@@ -73,7 +75,7 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
     (edited, "remove", back),
   ):
     code, _, error = zoo(
-      "edit", source, f"--{option}={edit}", f"--output={target}"
+      "edit", source, f"--{option}={path}", f"--output={target}"
     )
     assert code == 0, error
   first, changed, last = map(parameters, (checkpoint, edited, back))
@@ -87,15 +89,38 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
   code, output, error = zoo("infer", f"--checkpoint={edited}", PROMPT)
   assert code == 0, error
   code, _, error = zoo(
-    "edit", edited, f"--apply={edit}", f"--output={tmp_path / 'x'}"
+    "edit", edited, f"--apply={path}", f"--output={tmp_path / 'x'}"
   )
   assert code == 2 and "is there already in this checkpoint" in error
+
+
+def test_a_trace_is_told_in_lines_and_has_a_title(tmp_path, capsys):
+  effects_LN = np.array([[0.25, 0.5]])
+  trace = tracing.Trace(
+    effects_LN, 0.75, 0.25, ("w9",), (0, 1), " w8", "states"
+  )
+  found = {
+    "answer": trace.answer,
+    "clean": trace.clean,
+    "largest": trace.table(),
+    "cost": {"flops": 2e6, "seconds": 1.5, "bytes": 1024},
+  }
+  edit.show(found, as_json=False)
+  assert capsys.readouterr().out.splitlines() == [
+    "answer:  w8",
+    "clean: 0.75",
+    "largest: 'w9' layer 1 +0.25, 'w9' layer 0 +0",
+    "cost: 2e+06 FLOPs, 1.50 s, 1,024 bytes written",
+  ]
+  trace.plot(tmp_path / "trace.svg")
+  assert "Causal trace of the answer w8" in (tmp_path / "trace.svg").read_text()
 
 
 @pytest.mark.slow
 def test_traces_are_drawn(checkpoint, zoo, tmp_path):
   code, output, error = zoo(
-    "edit", checkpoint, PROMPT, "--subject=w9", f"--trace={tmp_path / 'trace'}"
+    *("edit", checkpoint, PROMPT, "--subject=w9", "--json"),
+    f"--trace={tmp_path / 'trace'}",
   )
   assert code == 0, error
   said = json.loads(output)

@@ -12,6 +12,8 @@ import numpy as np
 from transformer_zoo.runs.analysis.attention_maps import AttentionMap
 
 _PAGE = pathlib.Path(__file__).parent / "attention.html"
+# Tokens of longer texts are read by pointing at the map alone.
+_MOST_TOKENS = 64
 
 
 def render(text: str, checkpoint: str, maps: Sequence[AttentionMap]) -> str:
@@ -38,6 +40,11 @@ def render(text: str, checkpoint: str, maps: Sequence[AttentionMap]) -> str:
     {
       "number": number,
       "name": each.name,
+      "queries": each.queries,
+      "keys": each.keys,
+      "width": _side(each.keys),
+      "height": _side(each.queries),
+      "has_tokens": max(len(each.queries), len(each.keys)) <= _MOST_TOKENS,
       "heads": [_told(row) for row in table([each])],
     }
     for number, each in enumerate(maps)
@@ -91,6 +98,11 @@ def _told(row: Mapping[str, Any]) -> str:
   return f"{row['entropy']:.2f}" + (
     "" if distance is None else f", {distance:.1f}"
   )
+
+
+def _side(tokens: Sequence[str]) -> float:
+  """The side of a map in rem, with room for a line of each token."""
+  return max(8, 0.6 * min(len(tokens), _MOST_TOKENS))
 
 
 def _encoded(weights_LM: np.ndarray) -> str:
