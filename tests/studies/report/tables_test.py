@@ -43,6 +43,14 @@ def table6(make_study):
   )
 
 
+@pytest.fixture
+def same_tasks(table6):
+  """The same, of the tasks of the published column."""
+  (column,) = table6.columns
+  column = dataclasses.replace(column, name="GLUE", published="")
+  return dataclasses.replace(table6, columns=(column,))
+
+
 def test_a_column_takes_tasks_or_their_metrics():
   found = {"mrpc": {"f1": 90.0, "accuracy": 80.0}, "cola": {"mcc": 45.0}}
 
@@ -203,13 +211,20 @@ def test_two_columns_may_stand_beside_one_published_column(table6):
   assert beside == [83.28, 83.28]
 
 
-def test_the_published_score_stands_beside_ours(table6):
-  text = markdown.study_table(analysis.analyse(table6))
+def test_the_published_score_stands_beside_ours(same_tasks):
+  text = markdown.study_table(analysis.analyse(same_tasks))
   assert "| ★\u00a015% | **41.50 ± 0.71** [83.28]" in text
   assert "| 50%   | 31.00 (1 of 2 seeds) [81.27]" in text
+
+
+def test_only_published_differences_stand_beside_other_tasks(table6):
+  found = analysis.analyse(table6)
+  assert found.answer == "Difference from 15%: mini_GLUE −10.00, 50%."
+  text = markdown.study_table(found)
+  assert "**41.50 ± 0.71** " in text and "[83.28]" not in text
   # Of the seed that both have: 31 − 41.
   assert "| 50% | −10.00 (1 of 2 seeds) [−2.01] |" in text
-  assert "than the published ones, mini_GLUE beside GLUE: directions" in text
+  assert "than the published ones, mini_GLUE beside GLUE: only" in text
   assert "Table 6" in text
 
 
@@ -223,8 +238,8 @@ def test_the_csv_has_every_digit(table6):
   assert (first["published"], first["seed_1"]) == ("83.28", "42.0")
 
 
-def test_latex_has_a_cell_for_every_column(table6):
-  text = files.to_latex(analysis.analyse(table6))
+def test_latex_has_a_cell_for_every_column(same_tasks):
+  text = files.to_latex(analysis.analyse(same_tasks))
   rows = [line for line in text.splitlines() if line.endswith(r"\\")]
   assert [line.count("&") for line in rows] == [1] * 5
   assert r"$\star$~15\% & \textbf{41.50}{\scriptsize\,$\pm$0.71} \\" in text

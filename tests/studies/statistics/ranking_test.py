@@ -82,7 +82,8 @@ def test_interval_widens_with_noise():
 def test_no_order_to_compare():
   assert ranking.rank([], []).tau is None
   assert ranking.rank([1.0], [2.0]).tau is None
-  assert ranking.rank([1.0, 2.0], [5.0, 5.0]).tau is None
+  assert ranking.rank([1.0, 2.0], [5.0, 6.0]).tau is None  # One pair.
+  assert ranking.rank([1.0, 2.0, 3.0], [5.0, 5.0, 5.0]).tau is None
 
 
 def test_the_error_of_a_mean_is_that_of_its_seeds():

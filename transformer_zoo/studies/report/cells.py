@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from transformer_zoo.studies import published
+from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.design.suite import MEDIAN
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import power
@@ -71,12 +72,17 @@ def legend(
     others = other_columns(study)
     if others:
       lines.append(
-        f"Columns of other tasks than the published ones, {others}: directions "
-        "compare, levels do not."
+        f"Columns of other tasks than the published ones, {others}: only "
+        "differences stand beside the published ones."
       )
     notes = published.load(study.published).notes
     lines += [f"The publication: {note}" for note in notes]
   return tuple(lines)
+
+
+def of_other_tasks(column: Column) -> bool:
+  """Returns whether the published column of a column is of other tasks."""
+  return column.published not in ("", column.name)
 
 
 def other_columns(study: StudyResults) -> str:
@@ -84,5 +90,5 @@ def other_columns(study: StudyResults) -> str:
   return ", ".join(
     f"{column.name} beside {column.published}"
     for column in study.columns
-    if column.published not in ("", column.name)
+    if of_other_tasks(column)
   )

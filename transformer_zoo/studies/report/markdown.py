@@ -23,7 +23,8 @@ def study_table(analysis: Analysis) -> str:
     blocks.append(f"## Differences from {table.labels[table.baseline]}")
     drawn = scores_section.differences(analysis)
     blocks.append(tables.to_markdown(drawn))
-    lines = [analysis.summary, analysis.power, *analysis.concluded]
+    lines = [analysis.answer, analysis.summary, analysis.power]
+    lines += analysis.concluded
     blocks.append(listed(lines))
     blocks.append(listed(analysis.comparison.notes))
   if analysis.agreements:

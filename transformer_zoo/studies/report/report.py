@@ -39,7 +39,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     source=cells.source(study),
     index=(study.folder.parent / INDEX_FILE).exists() and INDEX_FILE,
     facts=" · ".join(_facts(study)),
-    summary=analysis.summary,
+    summary=[*filter(None, (analysis.answer, analysis.summary))],
     gaps=analysis.gaps,
     broken=[f"Not finished: {run.sentence}" for run in broken],
     unfinished=[

@@ -273,6 +273,7 @@ def grid(
     blind: The columns whose heads are marked.
   """
   columns = {c: group for part in groups.values() for c, group in part.items()}
+  others = {c.name for c in study.columns if cells.of_other_tasks(c)}
   seeds = len(study.seeds)
   lines = []
   for row in table.rows:
@@ -280,7 +281,7 @@ def grid(
     for column, group in columns.items():
       cell = table.cells[row, column]
       href = f"#{page.anchor('source', row, group)}"
-      shown = _score(cell, seeds, href)
+      shown = _score(cell, seeds, href, beside=column not in others)
       if differences is not None:
         other = _difference(cell, differences.get((row, column)), seeds, href)
         shown = tables.Cell(text="", order=cell.mean, views=(shown, other))
@@ -317,9 +318,10 @@ def differences(analysis: Analysis) -> tables.Table:
   )
 
 
-def _score(cell: Cell, seeds: int, href: str) -> tables.Cell:
+def _score(cell: Cell, seeds: int, href: str, *, beside: bool) -> tables.Cell:
+  """The score, with the published one beside it, which is of the same tasks."""
   printed = ""
-  if cell.published is not None:
+  if beside and cell.published is not None:
     printed = number(cell.published, cell.decimals)
   if cell.mean is None:
     return tables.Cell(published=printed)

@@ -39,9 +39,9 @@ def to_markdown(analysis: Analysis) -> str:
 
 def sentences(analysis: Analysis) -> list[str]:
   """Returns the conclusions and their agreement with the publication."""
-  lines = [*filter(None, (analysis.summary, analysis.power))]
+  lines = (analysis.answer, analysis.summary, analysis.power)
   return [
-    *lines,
+    *filter(None, lines),
     *_concluded(analysis),
     *analysis.beside_published,
     *analysis.verdicts,
@@ -89,5 +89,5 @@ def _explained(analysis) -> str:
   source = print_of.source.partition(",")[0]
   words += f"; in brackets {source}, {print_of.title}."
   if cells.other_columns(study):
-    words += " Its tasks are others: directions compare, levels do not."
+    words += " Its tasks are others, so only differences stand beside it."
   return words

@@ -7,10 +7,12 @@ from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics import conclusions
 from transformer_zoo.studies.statistics import findings
+from transformer_zoo.studies.statistics import inference
 from transformer_zoo.studies.statistics import power
 from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics import study_resamples
+from transformer_zoo.studies.statistics import wording
 from transformer_zoo.studies.statistics.budgets import Budget
 from transformer_zoo.studies.statistics.comparison import compare
 from transformer_zoo.studies.statistics.comparison import Comparison
@@ -96,6 +98,35 @@ class Analysis:
   def count(self, verdict: Verdict) -> int:
     """Returns the number of findings with a verdict."""
     return sum(one.verdict is verdict for one in self.findings)
+
+  @property
+  def answer(self) -> str:
+    """The largest difference from the baseline in each column, in words."""
+    table, parts = self.table, []
+    for column in table.columns:
+      cells = {
+        row: cell
+        for row, cell in table.of_column(column).items()
+        if cell.difference is not None
+      }
+      if not cells:
+        continue
+      row = max(cells, key=lambda row: abs(cells[row].difference))
+      cell = cells[row]
+      text = wording.signed(cell.difference, cell.decimals)
+      estimate = self.comparison.differences[row, column].estimate
+      if estimate is not None and estimate.low is not None:
+        low, high = (
+          wording.signed(end, cell.decimals)
+          for end in (estimate.low, estimate.high)
+        )
+        text += f" ({inference.PERCENT} interval {low} to {high})"
+      parts.append(f"{column} {text}, {table.labels[row]}")
+    if not parts:
+      return ""
+    base = table.labels[table.baseline]
+    what = "Difference" if len(table.others) == 1 else "Largest difference"
+    return f"{what} from {base}: {'; '.join(parts)}."
 
   @property
   def summary(self) -> str:

@@ -32,8 +32,8 @@ class Ranking:
   """Kendall's tau between two orders of the same rows, and pairs of rows.
 
   Attributes:
-    tau: Kendall's tau-b, from -1 to 1; None if a side has no order: fewer than
-      two rows, or all scores equal.
+    tau: Kendall's tau-b, from -1 to 1; None of fewer than three rows, whose
+      one pair can only give 1 or -1, and if all scores of a side are equal.
     low: The lower end of tau's interval; None if the error of our scores is
       unknown.
     high: The upper end of tau's interval; None like `low`.
@@ -149,11 +149,7 @@ def agreement(
 
 def mean_tau(agreements: Iterable[Agreement]) -> MeanTau | None:
   """Returns the mean over columns of three rows or more, None without any."""
-  rankings = [
-    one.ranking
-    for one in agreements
-    if one.ranking.tau is not None and one.ranking.num_rows >= _FEWEST_ROWS
-  ]
+  rankings = [one.ranking for one in agreements if one.ranking.tau is not None]
   if not rankings:
     return None
   tau = float(np.mean([one.tau for one in rankings]))
@@ -228,7 +224,8 @@ def rank(
   products = (mine_RR * theirs_RR)[pairs]
   clear = is_clear((published_R[:, None] - published_R)[pairs], deviation)
   tau = low = high = p_value = smallest = taus_B = None
-  if mine_RR.any() and theirs_RR.any():
+  has_order = mine_RR.any() and theirs_RR.any()
+  if has_order and len(ours_R) >= _FEWEST_ROWS:
     tau = float(_taus(ours_R, published_R))
     p_value = _p_value(ours_R, published_R)
     smallest = _p_value(published_R, published_R)
@@ -324,8 +321,8 @@ def _in_words(found: Ranking, column: str) -> str:
   """Returns the agreement of a column's order with the published one."""
   if found.tau is None:
     return (
-      f"{column}: fewer than two rows have different scores here and in print, "
-      "so there is no order to compare."
+      f"{column}: fewer than three rows have scores here and in print, or all "
+      "are equal, so there is no order to compare."
     )
   text = f"{column}: Kendall's tau {wording.signed(found.tau)}"
   if found.low is not None:
