@@ -85,6 +85,9 @@ def test_the_page_has_every_part(page):
   assert "paper </span>−2.01</small>" in page
   assert "The smallest difference that 3 seeds see (80 % power" in page
   assert '<tr><th scope="row">A rate of 15 % before 50 %</th>' in page
+  uneven = page.index("the baseline reads 80,000 tokens, 2.0 times the 40,000")
+  assert uneven < page.index("<h2>")
+  assert "A curve goes on to the last step" in page
   assert "Equal in all rows: parameters (812 k)" in page
   assert "highest average validation score" in page
   assert "sentiment: &lt;b&gt; &amp; c" in page

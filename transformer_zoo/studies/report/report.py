@@ -11,6 +11,7 @@ from transformer_zoo.studies.report import learning_curves
 from transformer_zoo.studies.report import page
 from transformer_zoo.studies.report import runs_section
 from transformer_zoo.studies.report import scores_section
+from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.wording import compact
 from transformer_zoo.training.monitoring.progress import duration
@@ -40,6 +41,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     index=(study.folder.parent / INDEX_FILE).exists() and INDEX_FILE,
     facts=" · ".join(_facts(study)),
     summary=[*filter(None, (analysis.answer, analysis.summary))],
+    warning=budgets.warning(study, analysis.budgets),
     gaps=analysis.gaps,
     broken=[f"Not finished: {run.sentence}" for run in broken],
     unfinished=[

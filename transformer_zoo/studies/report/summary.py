@@ -9,6 +9,7 @@ from transformer_zoo.studies.report import environments
 from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import scores_section
 from transformer_zoo.studies.report import tables
+from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics import power
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.wording import signed
@@ -39,7 +40,8 @@ def to_markdown(analysis: Analysis) -> str:
 
 def sentences(analysis: Analysis) -> list[str]:
   """Returns the conclusions and their agreement with the publication."""
-  lines = (analysis.answer, analysis.summary, analysis.power)
+  uneven = budgets.warning(analysis.study, analysis.budgets)
+  lines = (analysis.answer, analysis.summary, uneven, analysis.power)
   return [
     *filter(None, lines),
     *_concluded(analysis),

@@ -153,6 +153,21 @@ def sentences(study: StudyResults, budgets: Mapping[str, Budget]) -> list[str]:
   return lines
 
 
+def warning(study: StudyResults, budgets: Mapping[str, Budget]) -> str:
+  """Returns a sentence if a row reads twice the tokens of another, else ""."""
+  tokens = {row: one.tokens for row, one in budgets.items() if one.tokens}
+  if not tokens:
+    return ""
+  low, high = min(tokens, key=tokens.get), max(tokens, key=tokens.get)
+  if tokens[high] < 2 * tokens[low]:
+    return ""
+  return (
+    f"The rows do not read as much: {study.rows[high].label} reads "
+    f"{compact(tokens[high])} tokens, {tokens[high] / tokens[low]:.1f} times "
+    f"the {compact(tokens[low])} of {study.rows[low].label}."
+  )
+
+
 def share(value: float, base: float | None) -> str:
   """Returns `× 0.55`; "" where it is all of the baseline's, or that is 0."""
   ratio = value / base if base else 1.0
