@@ -114,7 +114,7 @@ def test_padding_that_the_embedding_has_no_row_for(tmp_path, infer, capsys):
   with_another_piece(padded, "<pad>", pad_token="<pad>")
   convert(padded, tmp_path / "run", report=lambda line: None)
   assert capsys.readouterr().err == (
-    f"passed over: 1 piece (<pad>) of {padded}/tokenizer.json that the "
+    f"passed over: 1 piece (<pad>) of {padded} that the "
     "embedding has no rows for and nothing needs\n"
   )
   assert infer(plain, "w7 w9") == infer(tmp_path / "run", "w7 w9")
