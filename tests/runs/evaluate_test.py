@@ -13,6 +13,7 @@ from transformer_zoo.checkpoints import checkpoint_sources
 from transformer_zoo.checkpoints import run_contents
 from transformer_zoo.data import prepare as prepare_room
 from transformer_zoo.data.loader import evaluation_split
+from transformer_zoo.data.storage import catalogue
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -93,6 +94,7 @@ def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
   )
   monkeypatch.setattr(prepare_room, "preparation", module, raising=False)
   monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+  monkeypatch.setattr(catalogue, "check", lambda name: None)
   _, error = evaluate(f"--output_dir={tmp_path}", mixture="colours")
   assert "prepared colours\n" in error
 

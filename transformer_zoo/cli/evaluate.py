@@ -80,10 +80,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _evaluated(arguments: argparse.Namespace) -> str:
-  from transformer_zoo.data.storage import catalogue
-
-  if not arguments.gin_file:  # They may import a module of tasks.
-    catalogue.check(arguments.mixture)
   split = arguments.split or ("test" if arguments.submission else "validation")
   found = checkpoint_arguments.configuration(arguments, "evaluate")
   from transformer_zoo.checkpoints import generation_config
