@@ -78,9 +78,9 @@ def test_each_is_told_in_brief(reported):
   studies, _ = reported
   brief = (studies / "tiny-two" / "summary.md").read_text()
   assert brief.strip() in (studies / "index.md").read_text()
-  assert (
-    "[83.28]" in brief and "Mean ± standard deviation over 3 seeds" in brief
-  )
+  assert "Mean ± standard deviation over 3 seeds" in brief
+  assert "[83.28]" not in brief and "[−2.01]" in brief  # Of other tasks.
+  assert "Largest difference from the baseline: Sentiment " in brief
   assert "As published, by more than chance explains (1): 50%: " in brief
   commit = "commit ffffffffff with local changes"
   assert f"of computing; {commit}, 2 CPU cores" in brief
