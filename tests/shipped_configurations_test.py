@@ -384,7 +384,7 @@ def test_objectives(name):
     run["objective"].check(run["model"])
     shapes_of_step()
     # The others need sentences, or hide nothing.
-    if hasattr(corrupt, "raw_length") and hasattr(corrupt, "masking"):
+    if corrupt.unit == "chunk" and hasattr(corrupt, "masking"):
       batch_of_an_encoder(run["converter"], corrupt, lengths)
 
 

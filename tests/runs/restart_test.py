@@ -120,6 +120,8 @@ def test_killed_while_saving_and_evaluating_damaged_and_terminated(
   output, _ = process.communicate(timeout=TIMEOUT)
   assert process.returncode == 130, output
   saved = max(checkpoint_steps(folder))
+  assert f"checkpoint {newest} is damaged (" in output
+  assert f", {newest - 1} to {STEPS}, " in output
   assert f"step {saved} is saved; continue with\n  " in output
 
   process = start()
@@ -127,8 +129,7 @@ def test_killed_while_saving_and_evaluating_damaged_and_terminated(
   process.terminate()
   output, _ = process.communicate(timeout=TIMEOUT)
   assert process.returncode == 143, output
-  assert f"checkpoint {newest} is damaged (" in output
-  assert f", {newest - 1} to {STEPS}, " in output
+  assert f", {saved} to {STEPS}, " in output
   saved = max(checkpoint_steps(folder))
   assert f"SIGTERM: saved step {saved}; the same command resumes" in output
 
