@@ -200,7 +200,7 @@ def test_a_part_of_ones_own(folder, capsys, few_examples):
   run, *_ = blocks("parts", "gin")
   (folder / "my_parts.py").write_text(part)
   (folder / "my_run.gin").write_text(run)
-  inspect, train = commands(guide("parts"))
+  inspect, train, *_ = commands(guide("parts"))
   assert cli.main(inspect[1:]) == 0
   assert "SquaredReluMlp" in capsys.readouterr().out
   gin.clear_config()
