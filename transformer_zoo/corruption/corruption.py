@@ -6,9 +6,9 @@ from typing import ClassVar
 class Corruption:
   """The base class of corruptions, which are frozen dataclasses.
 
-  Each has `check(lengths, vocabulary)`, which raises UserError for lengths or a
-  vocabulary that do not fit and returns the share of examples that will lose
-  their end; and `__call__`. One that reads chunks has `raw_length(lengths)`, the
+  Each has `__call__` and `check(lengths, vocabulary)`, which raises UserError
+  for lengths or a vocabulary that do not fit and returns the share of examples
+  that will lose their end. One that reads chunks has `raw_length(lengths)`, the
   number of tokens of text that an example is made of.
 
   Attributes:
