@@ -7,7 +7,7 @@ from flax import linen as nn
 
 # How far from a masked token the token stands that predicts it, by the
 # direction in which a model sees.
-MASK_OFFSETS = {
+_MASK_OFFSETS = {
   "both": 0,
   "left_to_right": -1,
   "right_to_left": 1,
@@ -68,11 +68,9 @@ class Offers:
       side: "encoder" or "decoder". An ensemble has those of the member that has
         the fewest.
     """
-    numbers = [
-      positions_of(each.get(side, each.get("decoder")))
-      for each in [m.offers.transformers for m in self.members]
-      or [self.transformers]
-    ]
+    models = [member.offers for member in self.members] or [self]
+    every = [each.transformers for each in models]
+    numbers = [positions_of(of.get(side, of.get("decoder"))) for of in every]
     return min((n for n in numbers if n is not None), default=None)
 
   @property
@@ -114,14 +112,9 @@ class Offers:
     )
 
   @property
-  def is_encoder(self) -> bool:
-    """Whether the model is an encoder alone."""
-    return not self.has_decoder
-
-  @property
   def mask_offset(self) -> int:
     """The distance from a masked token to the token that predicts it."""
-    return MASK_OFFSETS[self.direction]
+    return _MASK_OFFSETS[self.direction]
 
 
 def positions_of(transformer: nn.Module) -> int | None:
