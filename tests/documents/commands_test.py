@@ -54,6 +54,13 @@ def test_a_training_run_reads_every_binding_of_its_command(page):
     arguments, _ = cli.build_parser(given).parse_known_args(given)
     files = getattr(arguments, "gin_file", None) or ["my_run.gin"]
     if words[1] == "train" and "my_run.gin" not in files:
+      if "MODEL" not in config.macros(files, overrides):  # The checkpoint's.
+        model = "bert" if "runs/bert_finetune.gin" in files else "t5_1_1"
+        of_checkpoint = [
+          f"architectures/{model}.gin",
+          f"sizes/{model}_small.gin",
+        ]
+        files = [*of_checkpoint, *files]
       try:
         config.load(files, overrides)
       finally:

@@ -2,10 +2,13 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+import contextlib
 import copy
 import dataclasses
 import os
 import pathlib
+import sys
+import tempfile
 
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
@@ -187,6 +190,53 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
     )
   files = [*found.gin_files, run, *arguments.gin_file]
   return dataclasses.replace(found, gin_files=files)
+
+
+@contextlib.contextmanager
+def of_initial_checkpoint(
+  arguments: argparse.Namespace,
+) -> Iterator[Configuration]:
+  """The configuration of a run that takes its model from its first parameters.
+
+  Where neither the user's gin files nor overrides name a model, it is that of
+  INITIAL_CHECKPOINT_PATH. A gin file of it, which lasts as long as the context,
+  comes before the user's, which may choose other heads and another dropout.
+
+  Args:
+    arguments: The parsed arguments with `gin_file` and `overrides`.
+
+  Raises:
+    UserError: A file is missing or does not parse, or there is no checkpoint.
+  """
+  from transformer_zoo import config
+
+  given = Configuration(arguments.gin_file)
+  macros = config.macros(
+    arguments.gin_file, arguments.overrides, common.search_paths(arguments)
+  )
+  path = macros.get("INITIAL_CHECKPOINT_PATH")
+  if "MODEL" in macros or not isinstance(path, str):
+    yield given
+    return
+  path = _fetched(path)
+  with common.quiet_stderr(keep=common.not_logged_by_libraries):
+    found = _described_by(path, "infer")
+    if found is None:  # T5X's tells no model, and a folder may hold none.
+      yield given
+      return
+    config.load(found.gin_files, found.overrides, root="MODEL")
+    text = config.operative_config("MODEL", "CONVERTER")
+  beside = None if os.environ.get("ZOO_VOCABULARY") else vocabulary(path)
+  hint = f"; its vocabulary by ZOO_VOCABULARY={beside}" if beside else ""
+  print(f"the model is that of {path!r}{hint}", file=sys.stderr)
+  with tempfile.TemporaryDirectory() as folder:
+    file = pathlib.Path(folder, "model.gin")
+    file.write_text(text, encoding="utf-8")
+    yield Configuration(
+      [str(file), *arguments.gin_file],
+      # What the decoder reads first is the checkpoint's too.
+      defaults=[text for text in found.defaults if "Features." in text],
+    )
 
 
 def vocabulary(checkpoint: str) -> str | None:

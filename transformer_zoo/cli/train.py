@@ -5,8 +5,11 @@ of the run's result.json.
 """
 
 import argparse
+from collections.abc import Sequence
 import pathlib
+import sys
 
+from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
@@ -50,8 +53,28 @@ def run(arguments: argparse.Namespace) -> None:
   """Loads, trains, prints where the result is."""
   if arguments.seeds is None and arguments.restarts:
     raise UserError("--restarts needs --seeds, the number of runs that count")
-  profiled = [f"PROFILE={arguments.profile!r}"] if arguments.profile else []
-  common.load_gin(arguments, "train", extra=profiled)
+  with checkpoint_arguments.of_initial_checkpoint(arguments) as found:
+    _run(arguments, found)
+
+
+def _run(
+  arguments: argparse.Namespace, found: checkpoint_arguments.Configuration
+) -> None:
+  extra = [f"PROFILE={arguments.profile!r}"] if arguments.profile else []
+
+  def load() -> None:
+    common.load_gin(
+      arguments,
+      "train",
+      gin_files=found.gin_files,
+      extra=extra,
+      defaults=found.defaults,
+    )
+
+  load()
+  if classes := _classes_of_the_task(arguments.overrides):
+    extra += classes
+    load()
   from transformer_zoo import config
 
   if arguments.seeds is None:
@@ -76,7 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
       *(text for text in given if not text.startswith(_OWN)),
       *own,
     ]
-    common.load_gin(arguments, "train", extra=profiled)
+    load()
     config.call("train")
 
   with reuse.reused():
@@ -88,3 +111,30 @@ def run(arguments: argparse.Namespace) -> None:
       restarts=arguments.restarts,
     )
   print(path)
+
+
+def _classes_of_the_task(overrides: Sequence[str]) -> list[str]:
+  """The override that gives the head of an encoder the classes of its task.
+
+  Args:
+    overrides: The user's, which may name a number.
+  """
+  from transformer_zoo import config
+  from transformer_zoo.processes import distributed
+
+  # Several processes compare configurations, and may see other folders.
+  if distributed.is_initialized() or not config.defines("NUM_CLASSES"):
+    return []
+  if any(text.startswith("NUM_CLASSES=") for text in overrides):
+    return []
+  from transformer_zoo.runs import inputs
+
+  names = inputs.class_names(
+    config.value("MIXTURE_OR_TASK_NAME"),
+    config.value("PREPARED_DIR"),
+    config.value("CONVERTER").form,
+  )
+  if not names or config.value("NUM_CLASSES") == len(names):
+    return []
+  print(f"NUM_CLASSES={len(names)}: {', '.join(names)}", file=sys.stderr)
+  return [f"NUM_CLASSES={len(names)}"]

@@ -37,9 +37,11 @@ __all__ = [
   "call",
   "check_names",
   "config_hash",
+  "defines",
   "difference",
   "folders",
   "load",
+  "macros",
   "operative_config",
   "setting",
   "text_of",
@@ -144,9 +146,7 @@ def check_names(
   try:
     with registry.importing_nothing():
       read = [reading.read_default(text) for text in defaults]
-      for name in gin_files:
-        read += reading.read_file(name, search_paths)
-      read += map(reading.read_override, bindings)
+      read += _read(gin_files, bindings, search_paths)
       read = reading.take_task_modules(read)
       _loaded[:] = [*read, *previous_bindings(read)]
       _reached.clear()
@@ -160,6 +160,28 @@ def check_names(
   return {b.scope: b.value for b in read if b.selector == MACRO}
 
 
+def macros(
+  gin_files: Sequence[str],
+  bindings: Sequence[str],
+  search_paths: Sequence[str] = (),
+) -> dict[str, Any]:
+  """Returns the values of the macros that files and overrides bind.
+
+  Nothing is imported or checked; references stay as they are.
+
+  Args:
+    gin_files: The names of gin files; see `load`.
+    bindings: The overrides; see `load`.
+    search_paths: The folders that are searched first.
+
+  Raises:
+    UserError: A file is missing or does not parse.
+  """
+  with registry.importing_nothing():
+    read = _read(gin_files, bindings, search_paths)
+  return {b.scope: b.value for b in read if b.selector == MACRO}
+
+
 def call(name: str, **arguments: Any) -> Any:
   """Calls a configurable, such as `train`, with what gin binds to it."""
   registry.load(name)
@@ -168,16 +190,21 @@ def call(name: str, **arguments: Any) -> Any:
   )
 
 
+def defines(macro: str) -> bool:
+  """Returns whether the loaded configuration defines a macro."""
+  return any(b.selector == MACRO and b.scope == macro for b in _loaded)
+
+
 def value(macro: str) -> Any:
   """Builds the value of a macro such as `MODEL`.
 
   Raises:
     UserError: The macro is not defined.
   """
-  macros = [b.scope for b in _loaded if b.selector == MACRO]
-  if macro not in macros:
+  if not defines(macro):
+    known = [b.scope for b in _loaded if b.selector == MACRO]
     raise UserError(
-      f"the configuration defines no {macro!r}{nearest(macro, macros)}"
+      f"the configuration defines no {macro!r}{nearest(macro, known)}"
     )
   return _without_gin_trace(gin.get_configurable(f"{macro}/{MACRO}"))
 
@@ -260,6 +287,17 @@ def setting(parameter: str) -> Any:
   if parameter not in bindings:
     return registry.parameters(root)[parameter].default
   return reached.resolved(bindings[parameter].value)
+
+
+def _read(
+  gin_files: Sequence[str],
+  bindings: Sequence[str],
+  search_paths: Sequence[str],
+) -> list[Binding]:
+  read = []
+  for name in gin_files:
+    read += reading.read_file(name, search_paths)
+  return [*read, *map(reading.read_override, bindings)]
 
 
 def _bind(bindings: Sequence[Binding]) -> None:

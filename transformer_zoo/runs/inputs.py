@@ -1,6 +1,7 @@
 """Inputs of runs: prepared data, lengths and vocabularies, and their checks."""
 
 from collections.abc import Callable, Mapping, Sequence
+import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -80,6 +81,33 @@ def prepared(
       for task in found.tasks
     ),
   )
+
+
+def class_names(
+  name: str, prepared_dir: str, form: str | None
+) -> tuple[str, ...]:
+  """Returns the names of the classes or tags of a task, prepared or not.
+
+  Args:
+    name: The name of a mixture or a task.
+    prepared_dir: The folder of prepared data.
+    form: The form of the tasks; see `prepared`.
+
+  Returns:
+    An empty tuple where the form has no names, the tasks differ in theirs, or
+    nothing is known of them; `prepared` says what is wrong.
+  """
+  if form is None:
+    return ()
+  name = forms.name_in_form(name, form)
+  with contextlib.suppress(UserError):
+    return manifest.load(name, prepared_dir).class_names
+  if importlib.util.find_spec("seqio") is not None:
+    from transformer_zoo.data.prepare import preparation
+
+    with contextlib.suppress(UserError):
+      return preparation.class_names(name)
+  return ()
 
 
 def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:

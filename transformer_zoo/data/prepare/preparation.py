@@ -326,6 +326,29 @@ def find_forms(task_name: str) -> list[dict[str, Any]]:
   return found
 
 
+def class_names(name: str) -> tuple[str, ...]:
+  """Returns the names of the classes or tags of a task or mixture in a form.
+
+  Args:
+    name: The name `NAME:FORM`, registered or not.
+
+  Returns:
+    An empty tuple for a form without names, and for tasks that differ.
+
+  Raises:
+    UserError: Nothing has the name, or a task does not have the form.
+  """
+  registration.register_tasks(os.environ.get("ZOO_DATA_DIR") or None)
+  provider, form = _find(name)
+  found = {
+    manifest.class_names(
+      task_steps.find_form(_in_form(task, form).preprocessors)
+    )
+    for task in _members(provider)
+  }
+  return found.pop() if len(found) == 1 else ()
+
+
 def _forms_of(task_name: str, names: Container[str]) -> list[str]:
   """Returns the forms that a task has.
 

@@ -217,8 +217,7 @@ class PreparedTask:
   @property
   def class_names(self) -> tuple[str, ...]:
     """The names of the classes or tags of an encoder's form, or none."""
-    form = self.form or {}
-    return tuple(form.get(form.get("form")) or ())
+    return class_names(self.form)
 
   @property
   def token_dtype(self) -> str:
@@ -278,6 +277,12 @@ class PreparedTask:
       UserError: the file is absent or damaged.
     """
     return self.table(split, "lengths")
+
+
+def class_names(form: Mapping[str, Any] | None) -> tuple[str, ...]:
+  """Returns the names of classes or tags in `PreparedTask.form`, or none."""
+  form = form or {}
+  return tuple(form.get(form.get("form")) or ())
 
 
 @dataclasses.dataclass(frozen=True)
