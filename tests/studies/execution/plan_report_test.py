@@ -80,6 +80,20 @@ def test_the_plan_says_what_takes_most():
   assert "of runs in all" not in nothing
 
 
+def test_a_plan_says_which_rows_read_more():
+  small, large = (lasting("pretrain", 1.0, name=row, row=row) for row in "ab")
+
+  def text(factor):
+    more = dataclasses.replace(COSTS, input_tokens=factor * COSTS.input_tokens)
+    jobs = [small, dataclasses.replace(large, costs=more)]
+    return plan_report.as_text(
+      PlanReport([("tiny", [job.run for job in jobs])], jobs)
+    )
+
+  assert "The rows do not read as much: b reads " in text(8)
+  assert "do not read as much" not in text(1)
+
+
 def test_an_unknown_duration_is_not_made_up():
   job = make_job("a")
   text = plan_report.as_text(PlanReport([("tiny", [job.run])], [job]))

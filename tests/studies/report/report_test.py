@@ -161,6 +161,19 @@ def test_curves_are_read_by_row_and_seed_with_what_they_cost(finished):
   np.testing.assert_allclose(curve.costs["FLOPs"], curve.steps * 4e9)
 
 
+def test_the_reported_checkpoint_is_marked():
+  steps, values = np.array([5, 10, 15]), np.array([1.0, 3.0, 2.0])
+  curves = [
+    learning_curves.Curve(steps, values, {"steps": steps}, best_step=best)
+    for best in (None, 10)
+  ]
+  last, marked = (
+    learning_curves.chart("score", {"baseline": {0: curve}}, ["baseline"])
+    for curve in curves
+  )
+  assert marked.count("cx=") - last.count("cx=") == 1
+
+
 @pytest.mark.slow
 def test_a_shared_run_is_drawn_once(finished):
   study = results.read(finished(seeds=(0,)))

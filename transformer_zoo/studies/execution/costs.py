@@ -87,6 +87,25 @@ def jobs(
   return [_with_bounds(job, *chips) for job in found] if chips else found
 
 
+def unequal_tokens(tokens: Mapping[str, float]) -> str:
+  """Returns a sentence if a row reads twice the tokens of another, else "".
+
+  Args:
+    tokens: The number of tokens of each row by its label; those of 0 were not
+      counted.
+  """
+  tokens = {row: number for row, number in tokens.items() if number}
+  if not tokens:
+    return ""
+  low, high = min(tokens, key=tokens.get), max(tokens, key=tokens.get)
+  if tokens[high] < 2 * tokens[low]:
+    return ""
+  return (
+    f"The rows do not read as much: {high} reads {tokens[high]:,.0f} tokens, "
+    f"{tokens[high] / tokens[low]:.1f} times the {tokens[low]:,.0f} of {low}."
+  )
+
+
 class KnownCosts:
   """Costs by keys, as this version of the code counted them."""
 

@@ -175,10 +175,22 @@ def as_text(report: PlanReport) -> str:
   tables = {name: [_HEAD] for name, _ in report.studies}
   for study, *line in report.lines():
     tables[study].append(_line(*line))
+  unequal = _unequal_tokens(report)
   sections = [
-    "\n".join([name, *aligned(table)]) for name, table in tables.items()
+    "\n".join([name, *aligned(table), *unequal[name]])
+    for name, table in tables.items()
   ]
   return "\n\n".join([*sections, "\n".join(_summary(report))])
+
+
+def _unequal_tokens(report: PlanReport) -> dict[str, list[str]]:
+  """Returns by study a sentence on rows that read more than others, or none."""
+  tokens = {name: collections.Counter() for name, _ in report.studies}
+  for study, row, _, jobs, _ in report.lines():
+    for name in ("input_tokens", "target_tokens"):
+      tokens[study][row] += _sum(jobs, lambda c, name=name: getattr(c, name))
+  found = {study: costs.unequal_tokens(rows) for study, rows in tokens.items()}
+  return {study: [text] if text else [] for study, text in found.items()}
 
 
 def _line(row, phase, jobs, new) -> tuple[str, ...]:

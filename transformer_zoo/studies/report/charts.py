@@ -5,7 +5,7 @@ style sheet: a chart follows the light or dark scheme of the page and takes its
 font. matplotlib is imported by the first chart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import contextlib
 import io
 import re
@@ -309,7 +309,10 @@ def over_costs(
 
 @_style()
 def learning_curves(
-  title: str, axis: str, curves: Mapping[int, tuple[np.ndarray, np.ndarray]]
+  title: str,
+  axis: str,
+  curves: Mapping[int, tuple[np.ndarray, np.ndarray]],
+  marked: Mapping[int, Sequence[tuple[float, float]]] | None = None,
 ) -> markupsafe.Markup:
   """Draws the mean over seeds of each row and the range that they span.
 
@@ -319,6 +322,7 @@ def learning_curves(
     curves: The horizontal values [points] and the values of the seeds [seeds,
       points], by the position of a row in the study. A row with a single point
       is a dot.
+    marked: The points that get a dot, by the position of a row in the study.
 
   Returns:
     An SVG element.
@@ -336,6 +340,8 @@ def learning_curves(
       )
     style = _line(place) if len(x) > 1 else _dots(place)
     axes.plot(x, values.mean(0), **style)
+    for point in (marked or {}).get(place, ()):
+      axes.plot(*point, **_dots(place))
   return _svg(figure, title)
 
 

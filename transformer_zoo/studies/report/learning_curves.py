@@ -37,11 +37,14 @@ class Curve:
     values: The values, [points].
     costs: The cost of the run up to each step, [points], by axis. An axis whose
       cost is unknown is left out.
+    best_step: The step of the checkpoint whose scores are reported; None where
+      it is the last one, and for losses of training.
   """
 
   steps: np.ndarray
   values: np.ndarray
   costs: Mapping[str, np.ndarray]
+  best_step: int | None = None
 
 
 # {row: {seed: curve}}
@@ -68,6 +71,7 @@ def read(study: StudyResults, phase: str, group: str) -> dict[str, Curves]:
       continue
     lines = recorder.read_lines(run.folder / recorder.METRICS_FILE)
     costs = _costs(run, lines)
+    best_step = (run.result or {}).get("best_step")
     for title, points in _points(lines, columns).items():
       if run.part and title == LOSS:
         title = f"{run.part}: {title}"
@@ -76,6 +80,7 @@ def read(study: StudyResults, phase: str, group: str) -> dict[str, Curves]:
         steps=steps,
         values=np.array([points[step] for step in steps]),
         costs={axis: cost(steps) for axis, cost in costs.items()},
+        best_step=None if title in _LOSSES else best_step,
       )
       found.setdefault(title, {}).setdefault(run.row, {})[run.seed] = curve
   return {title: curves for title, curves in found.items() if curves}
@@ -144,6 +149,8 @@ def chart(
 ) -> markupsafe.Markup:
   """Draws the mean over seeds of each row and the range that they span.
 
+  A dot is the checkpoint of a seed whose scores are reported.
+
   Args:
     title: The title of the chart.
     curves: The curves by row and seed.
@@ -153,14 +160,19 @@ def chart(
   Returns:
     An SVG element; "" if the axis is unknown for every run.
   """
-  drawn = {}
+  drawn, best = {}, {}
   for row, by_seed in curves.items():
     known = [curve for curve in by_seed.values() if axis in curve.costs]
     if known:
       drawn[rows.index(row)] = _together(known, axis)
+      best[rows.index(row)] = [
+        (curve.costs[axis][place], curve.values[place])
+        for curve in known
+        for place in np.flatnonzero(curve.steps == curve.best_step)
+      ]
   if not drawn:
     return markupsafe.Markup()
-  return charts.learning_curves(title, axis, drawn)
+  return charts.learning_curves(title, axis, drawn, best)
 
 
 def _has_a_line(curves: Curves) -> bool:

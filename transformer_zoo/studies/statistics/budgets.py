@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import dataclasses
 import statistics
 
+from transformer_zoo.studies.execution import costs
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics.wording import compact
@@ -155,16 +156,8 @@ def sentences(study: StudyResults, budgets: Mapping[str, Budget]) -> list[str]:
 
 def warning(study: StudyResults, budgets: Mapping[str, Budget]) -> str:
   """Returns a sentence if a row reads twice the tokens of another, else ""."""
-  tokens = {row: one.tokens for row, one in budgets.items() if one.tokens}
-  if not tokens:
-    return ""
-  low, high = min(tokens, key=tokens.get), max(tokens, key=tokens.get)
-  if tokens[high] < 2 * tokens[low]:
-    return ""
-  return (
-    f"The rows do not read as much: {study.rows[high].label} reads "
-    f"{compact(tokens[high])} tokens, {tokens[high] / tokens[low]:.1f} times "
-    f"the {compact(tokens[low])} of {study.rows[low].label}."
+  return costs.unequal_tokens(
+    {study.rows[row].label: one.tokens for row, one in budgets.items()}
   )
 
 
