@@ -285,6 +285,14 @@ def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
     (
       "classes",
       {"NUM_CLASSES": 3},
+      ["a [MASK]", "--gin.EncoderFeatures.form=None"],
+      "'FOLDER/directory' has no head 'tokens' that fills masks; it has "
+      "'classes': take its vectors with --embeddings, or train the head first, "
+      "with INITIAL_CHECKPOINT_PATH set to this checkpoint",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
       ["a\tred\tcar"],
       "the number of texts in example 1, which tabs divide, is 3; the model "
       "reads 1 to 2",
@@ -352,6 +360,7 @@ def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
 def test_refusals(head, macros, words, error, directory, infer, tmp_path):
   words = [word.replace("FOLDER", str(tmp_path)) for word in words]
   _, found = infer(directory(head, **macros), *words, code=2)
+  error = error.replace("FOLDER", str(tmp_path))
   assert found == f"zoo: error: {error}\n"
 
 

@@ -93,12 +93,19 @@ class HeadAnswers:
         the checkpoint are missing beside it.
     """
     form = converter.form
+    head = scoring.head_of(form, scorer)
     try:
-      model.check_head(scoring.head_of(form, scorer))
-    except UserError:
+      model.check_head(head)
+    except UserError as error:
       # Where tensors are missing, those of a head among them, it says which.
       checkpoint_sources.open_source(checkpoint)
-      raise
+      has = ", ".join(map(repr, model.offers.heads)) or "none"
+      raise UserError(
+        f"{str(checkpoint)!r} has no head {head!r} that "
+        + (f"answers {form}" if form else "fills masks")
+        + f"; it has {has}: take its vectors with --embeddings, or train the "
+        "head first, with INITIAL_CHECKPOINT_PATH set to this checkpoint"
+      ) from error
     if form is None:
       return cls(None, None, num_fillings)
     found, pairs = {"form": form}, False
