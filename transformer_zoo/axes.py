@@ -7,11 +7,21 @@ every name passes through `names`, which rejects an unknown one.
 
 Dimension letters, as suffixes of tensor names and (lower case) in einsum:
 
-  B batch             L query or target length   M key or memory length
-  D d_model           F d_ff                     H heads
-  G key-value heads   K head_dim                 V vocabulary
-  N layers            R rank                     P prompt length
-  1 broadcast
+  B batch               L query or target length  M key or memory length
+  D d_model             F d_ff                    E factorized embedding
+  H heads               G key-value heads         K head_dim
+  V vocabulary          N layers                  1 broadcast
+  P places of a row: of its prompt, or those that a head reads
+  T tokens: of an output while it is written, or of a batch laid flat
+  W outputs of one row in the making: beams or samples
+  C candidates: continuations of beams, choices of an example
+  S starts of spans
+  R relative positions: rows of a table, distances
+  Q a block of queries in a fused kernel
+  X another axis, which is described where it stands
+
+Statistics of studies, which hold no tensors of a model, have `R` for rows and
+`S` for seeds.
 """
 
 from collections.abc import Callable, Sequence

@@ -98,7 +98,7 @@ def test_an_edit_behind_prefixes_is_the_mean_over_them():
   edit = rome.edit(memory, FACT, settings, prefixes=prefixes)
   mean = keys.astype(np.float64).mean(0)
   np.testing.assert_allclose(
-    edit.left_FR[:, 0], mean / np.linalg.norm(mean), rtol=1e-4, atol=1e-6
+    edit.left_FX[:, 0], mean / np.linalg.norm(mean), rtol=1e-4, atol=1e-6
   )
   likely, _ = scores.likelihoods(memory, texts, [FACT.target] * 3)
   assert edit.notes["losses"][0]["loss"] == pytest.approx(

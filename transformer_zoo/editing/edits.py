@@ -33,8 +33,8 @@ class Edit:
   Attributes:
     path: The name of the kernel, its layer by itself:
       `decoder/layers_17/mlp/wo/kernel`.
-    left_FR: The factors along the inputs, [F, R] float32; R is 1 for ROME.
-    right_RD: The factors along the outputs, [R, D] float32.
+    left_FX: The factors along the inputs, [F, X] float32; X is the rank, 1 for ROME.
+    right_XD: The factors along the outputs, [X, D] float32.
     before: The SHA-256 of the kernel that it is made for.
     after: That of the kernel with the edit.
     rounding: The compressed bits that subtraction does not restore.
@@ -42,8 +42,8 @@ class Edit:
   """
 
   path: str
-  left_FR: np.ndarray
-  right_RD: np.ndarray
+  left_FX: np.ndarray
+  right_XD: np.ndarray
   before: str
   after: str
   rounding: bytes
@@ -54,24 +54,24 @@ class Edit:
     cls,
     path: str,
     kernel_FD: np.ndarray,
-    left_FR: np.ndarray,
-    right_RD: np.ndarray,
+    left_FX: np.ndarray,
+    right_XD: np.ndarray,
     notes: Mapping[str, Any] | None = None,
   ) -> "Edit":
     """Makes the edit of a kernel."""
-    left_FR, right_RD = (
-      np.ascontiguousarray(x, np.float32) for x in (left_FR, right_RD)
+    left_FX, right_XD = (
+      np.ascontiguousarray(x, np.float32) for x in (left_FX, right_XD)
     )
     kernel_FD = np.ascontiguousarray(kernel_FD, np.float32)
-    added_FD = _product(left_FR, right_RD)
+    added_FD = _product(left_FX, right_XD)
     edited_FD = kernel_FD + added_FD
     bits = (edited_FD - added_FD).view(np.uint32) ^ kernel_FD.view(np.uint32)
     # The bytes of one weight apart: the high ones are nearly always 0.
     planes = np.ascontiguousarray(bits.view(np.uint8).reshape(-1, 4).T)
     return cls(
       path,
-      left_FR,
-      right_RD,
+      left_FX,
+      right_XD,
       before=_checksum(kernel_FD),
       after=_checksum(edited_FD),
       rounding=zlib.compress(planes.tobytes(), 9),
@@ -81,7 +81,7 @@ class Edit:
   @property
   def delta_FD(self) -> np.ndarray:
     """The matrix that is added."""
-    return _product(self.left_FR, self.right_RD)
+    return _product(self.left_FX, self.right_XD)
 
   def apply(self, params: Any) -> Any:
     """Returns parameters with the edit.
@@ -125,8 +125,8 @@ class Edit:
       np.savez(
         file,
         description=np.array(json.dumps(described, ensure_ascii=False)),
-        left=self.left_FR,
-        right=self.right_RD,
+        left=self.left_FX,
+        right=self.right_XD,
         rounding=np.frombuffer(self.rounding, np.uint8),
       )
 
@@ -159,10 +159,10 @@ class Edit:
     )
 
   def _check(self, kernel_FD, expected, relation, other, state) -> None:
-    if kernel_FD.shape != (self.left_FR.shape[0], self.right_RD.shape[1]):
+    if kernel_FD.shape != (self.left_FX.shape[0], self.right_XD.shape[1]):
       raise UserError(
         f"{self.path} is {kernel_FD.shape} here, and the edit changes one of "
-        f"{(self.left_FR.shape[0], self.right_RD.shape[1])}; name the "
+        f"{(self.left_FX.shape[0], self.right_XD.shape[1])}; name the "
         "checkpoint that it was made for"
       )
     found = _checksum(kernel_FD)
@@ -215,10 +215,10 @@ def _place(flat: Mapping[str, Any], path: str) -> tuple[str, int | None]:
   )
 
 
-def _product(left_FR: np.ndarray, right_RD: np.ndarray) -> np.ndarray:
+def _product(left_FX: np.ndarray, right_XD: np.ndarray) -> np.ndarray:
   """The sum of outer products, in an order that no library changes."""
-  total = np.zeros((len(left_FR), right_RD.shape[1]), np.float32)
-  for left_F, right_D in zip(left_FR.T, right_RD, strict=True):
+  total = np.zeros((len(left_FX), right_XD.shape[1]), np.float32)
+  for left_F, right_D in zip(left_FX.T, right_XD, strict=True):
     total += left_F[:, None] * right_D[None]
   return total
 

@@ -89,15 +89,15 @@ def score(memory: Memory, fact: Fact) -> dict[str, float]:
     if not prompts:
       continue
     stop = start + 2 * len(prompts)
-    probabilities_P2 = np.exp(means_B[start:stop].reshape(-1, 2))
-    answered_P2 = greedy_B[start:stop].reshape(-1, 2)
+    probabilities_X2 = np.exp(means_B[start:stop].reshape(-1, 2))
+    answered_X2 = greedy_B[start:stop].reshape(-1, 2)
     if name == "neighbourhood":  # The true object is the wanted one.
-      probabilities_P2 = probabilities_P2[:, ::-1]
-      answered_P2 = answered_P2[:, ::-1]
-    margins_P = probabilities_P2[:, 0] - probabilities_P2[:, 1]
-    scores[name] = 100 * float((margins_P > 0).mean())
-    scores[f"{name}_margin"] = float(margins_P.mean())
-    scores[f"{name}_answered"] = 100 * float(answered_P2[:, 0].mean())
+      probabilities_X2 = probabilities_X2[:, ::-1]
+      answered_X2 = answered_X2[:, ::-1]
+    margins_X = probabilities_X2[:, 0] - probabilities_X2[:, 1]
+    scores[name] = 100 * float((margins_X > 0).mean())
+    scores[f"{name}_margin"] = float(margins_X.mean())
+    scores[f"{name}_answered"] = 100 * float(answered_X2[:, 0].mean())
     start = stop
   if fact.essence:
     scores["essence"] = -float(means_B[start:].mean())

@@ -165,7 +165,7 @@ def test_key_value_and_matrix(memory, theirs, words, clamp, report):
   )
   edit = rome.edit(memory, FACT, settings, moment_FF=moment, prefixes=PREFIXES)
   found = rome.value(memory, FACT, settings, PREFIXES)
-  np.testing.assert_allclose(edit.left_FR[:, 0], u, atol=2e-5)
+  np.testing.assert_allclose(edit.left_FX[:, 0], u, atol=2e-5)
   np.testing.assert_allclose(found.before_D, v0, atol=1e-5)
   np.testing.assert_allclose(
     [each["loss"] for each in found.losses], losses, rtol=1e-3, atol=1e-4

@@ -77,14 +77,15 @@ def attention_scores(query_BLHK: jax.Array, key_BMGK: jax.Array) -> jax.Array:
       key_BMGK,
       preferred_element_type=jnp.float32,
     )
-  query_BLGRK = query_BLHK.reshape(*batch, length, groups, -1, head_dim)
-  scores_BGRLM = jnp.einsum(
-    "...lgrk,...mgk->...grlm",
-    query_BLGRK,
+  # X heads of queries share a head of keys and values.
+  query_BLGXK = query_BLHK.reshape(*batch, length, groups, -1, head_dim)
+  scores_BGXLM = jnp.einsum(
+    "...lgxk,...mgk->...gxlm",
+    query_BLGXK,
     key_BMGK,
     preferred_element_type=jnp.float32,
   )
-  return scores_BGRLM.reshape(*batch, heads, length, -1)
+  return scores_BGXLM.reshape(*batch, heads, length, -1)
 
 
 def attention_weights(
@@ -118,11 +119,11 @@ def weighted_values(
   groups = value_BMGK.shape[-2]
   if groups == heads:
     return jnp.einsum("...hlm,...mhk->...lhk", weights_BHLM, value_BMGK)
-  weights_BGRLM = weights_BHLM.reshape(*batch, groups, -1, length, memory)
-  context_BLGRK = jnp.einsum(
-    "...grlm,...mgk->...lgrk", weights_BGRLM, value_BMGK
+  weights_BGXLM = weights_BHLM.reshape(*batch, groups, -1, length, memory)
+  context_BLGXK = jnp.einsum(
+    "...gxlm,...mgk->...lgxk", weights_BGXLM, value_BMGK
   )
-  return context_BLGRK.reshape(*batch, length, heads, -1)
+  return context_BLGXK.reshape(*batch, length, heads, -1)
 
 
 def whole_groups(

@@ -158,7 +158,7 @@ def make(
       memory, fact, settings, moment_FF=moment_FF, prefixes=before
     )
   spent["bytes"] = (
-    made.left_FR.nbytes + made.right_RD.nbytes + len(made.rounding)
+    made.left_FX.nbytes + made.right_XD.nbytes + len(made.rounding)
   )
   return dataclasses.replace(made, notes={**made.notes, "cost": spent})
 

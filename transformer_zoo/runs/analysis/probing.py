@@ -136,16 +136,16 @@ def summarize(
     groups.setdefault(name, []).append(number)
   scores = {}
   for name, numbers in groups.items():
-    sums_P2, counts_P2 = np.moveaxis(answers_Q22[numbers], -1, 0)
-    differ_P1 = (counts_P2[:, 0] != counts_P2[:, 1])[:, None]
-    values_P2 = np.where(differ_P1, sums_P2 / counts_P2, sums_P2)
-    margins_P = values_P2[:, 0] - values_P2[:, 1]
-    right_P = (margins_P > 0) + 0.5 * (margins_P == 0)
+    sums_X2, counts_X2 = np.moveaxis(answers_Q22[numbers], -1, 0)
+    differ_X1 = (counts_X2[:, 0] != counts_X2[:, 1])[:, None]
+    values_X2 = np.where(differ_X1, sums_X2 / counts_X2, sums_X2)
+    margins_X = values_X2[:, 0] - values_X2[:, 1]
+    right_X = (margins_X > 0) + 0.5 * (margins_X == 0)
     scores[name] = {
       "questions": len(numbers),
-      "accuracy": round(100 * float(right_P.mean()), 2),
-      "margin": round(float(margins_P.mean()), 4),
-      "normalized": round(100 * float(differ_P1.mean()), 1),
+      "accuracy": round(100 * float(right_X.mean()), 2),
+      "margin": round(float(margins_X.mean()), 4),
+      "normalized": round(100 * float(differ_X1.mean()), 1),
     }
   return scores
 
