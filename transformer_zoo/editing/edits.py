@@ -33,7 +33,8 @@ class Edit:
   Attributes:
     path: The name of the kernel, its layer by itself:
       `decoder/layers_17/mlp/wo/kernel`.
-    left_FX: The factors along the inputs, [F, X] float32; X is the rank, 1 for ROME.
+    left_FX: The factors along the inputs, [F, X] float32; X is the rank, 1 for
+      ROME.
     right_XD: The factors along the outputs, [X, D] float32.
     before: The SHA-256 of the kernel that it is made for.
     after: That of the kernel with the edit.
