@@ -1,4 +1,4 @@
-"""T5.1.1 base for a TPU slice that is not there, by the real compiler."""
+"""Models for TPU slices that are not there, by the real compiler."""
 
 import importlib.util
 import json
@@ -31,36 +31,44 @@ def precompiled(*words):
 
 
 @pytest.mark.slow
-def test_t5_1_1_base_on_eight_chips():
+def test_a_tiny_t5_on_eight_chips():
   done = precompiled(
     *("--topology=v5e:2x4", "--json", "--tokens=1e12"),
     "--gin_file=architectures/t5_1_1.gin",
-    "--gin_file=sizes/t5_1_1_base.gin",
+    "--gin_file=sizes/tiny.gin",
     "--gin_file=runs/pretrain.gin",
-    *("--gin.NUM_PARTITIONS=4", "--gin.SCAN_LAYERS=True"),
-    "--gin.REMAT='minimal'",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 128, 'targets': 64}",
+    *("--gin.BATCH_SIZE=8", "--gin.NUM_PARTITIONS=4"),
+    "--gin.SCAN_LAYERS=True",
   )
   assert done.returncode == 0, done.stderr
   report = json.loads(done.stdout)
   assert (report["device_kind"], report["devices"]) == ("TPU v5 lite", 8)
   assert report["fits"] and report["memory"]["missing"] == 0
-  # 247,577,856 parameters in float32, over four devices.
+  # The parameters in float32, over four devices; Adafactor adds little.
   memory = report["memory"]
-  assert 0.9 * GIB < 4 * memory["state"] < 1.0 * GIB
+  assert 1.0 < memory["state"] / 10_491_648 < 1.03
   assert memory["state"] <= memory["arguments"] < 1.02 * memory["state"]
   assert memory["temporaries"] < memory["peak"] < 15.75 * GIB
-  # bfloat16 on a TPU, whatever this machine is: sums of activations over
-  # `model`, two a layer of the encoder at least, forward alone.
+  # Four rows on each device, four layers, bfloat16, whatever this machine is.
+  # Forward and backward two sums in a layer of the encoder and three in one of
+  # the decoder, in which that of the memory is one more, for the gradients of a
+  # memory by keys and by values have one sum; float32 sums of embeddings and of
+  # what enters the head.
   (sums,) = (
-    row
+    row["bytes"]
     for row in report["collectives"]
     if (row["kind"], row["axes"]) == ("all-reduce", ["model"])
   )
-  assert sums["count"] > 12 * 2
-  assert sums["bytes"] > 24 * 64 * 512 * 768 * 2
+  inputs, targets = (2 * 4 * length * 256 for length in (128, 64))
+  layers = 4 * (4 * inputs + 6 * targets + inputs)
+  ends = 2 * (inputs + targets) + 2 * targets
+  assert layers + ends <= sums < 1.02 * (layers + ends)
   # Scanned layers count as often as they run: 6 FLOPs for each token and
   # parameter of a matrix, and those of attention.
-  least = 6 * (84_934_656 * 128 * 512 + 137_920_512 * 128 * 114)
+  encoder = 4 * (4 * 256 * 256 + 3 * 256 * 512)
+  decoder = 4 * (8 * 256 * 256 + 3 * 256 * 512) + 256 * 8192
+  least = 6 * (encoder * 8 * 128 + decoder * 8 * 64)
   assert least < report["model_flops"] < 1.25 * least
   assert report["model_flops"] <= report["cost"]["matmul_flops"]
   bounds = report["roofline"]
@@ -69,52 +77,24 @@ def test_t5_1_1_base_on_eight_chips():
 
 
 @pytest.mark.slow
-def test_what_tensor_parallel_devices_sum_up():
-  """The gradients of a memory by keys and by values have one sum in a layer."""
-  done = precompiled(
-    *("--topology=v5e:2x2", "--json"),
-    "--gin_file=architectures/t5_1_1.gin",
-    "--gin_file=sizes/tiny.gin",
-    "--gin_file=runs/pretrain.gin",
-    "--gin.TASK_FEATURE_LENGTHS={'inputs': 128, 'targets': 64}",
-    *("--gin.BATCH_SIZE=8", "--gin.NUM_PARTITIONS=2"),
-    "--gin.SCAN_LAYERS=True",
-  )
-  assert done.returncode == 0, done.stderr
-  (found,) = (
-    row["bytes"]
-    for row in json.loads(done.stdout)["collectives"]
-    if (row["kind"], row["axes"]) == ("all-reduce", ["model"])
-  )
-  # Four rows on each device, four layers, bfloat16. Forward and backward two
-  # sums in a layer of the encoder and three in one of the decoder, in which
-  # that of the memory is one more; float32 sums of embeddings and of what
-  # enters the head.
-  inputs, targets = (2 * 4 * length * 256 for length in (128, 64))
-  layers = 4 * (4 * inputs + 6 * targets + inputs)
-  ends = 2 * (inputs + targets) + 2 * targets
-  assert layers + ends <= found < 1.02 * (layers + ends)
-
-
-@pytest.mark.slow
-def test_bert_mini_on_four_chips():
+def test_bert_tiny_on_four_chips():
   """Masked tokens and pairs: logits of a fifth of the places, and no more."""
   done = precompiled(
     *("--topology=v5e:2x2", "--json"),
     "--gin_file=architectures/bert.gin",
-    "--gin_file=sizes/bert_mini.gin",
+    "--gin_file=sizes/bert_tiny.gin",
     "--gin_file=runs/pretrain.gin",
     "--gin_file=objectives/bert_next_sentence.gin",
     "--gin.TASK_FEATURE_LENGTHS={'inputs': 128, 'targets': 128}",
-    *("--gin.BATCH_SIZE=32", "--gin.SCAN_LAYERS=True"),
+    *("--gin.BATCH_SIZE=8", "--gin.SCAN_LAYERS=True"),
   )
   assert done.returncode == 0, done.stderr
   report = json.loads(done.stdout)
   assert (report["device_kind"], report["devices"]) == ("TPU v5 lite", 4)
   assert report["fits"]
-  # 4 layers of 12 x 256^2 for each token, the softmax for 26 places of 128.
-  tokens, width = 32 * 128, 256
-  layers = 4 * 12 * width**2
+  # 2 layers of 12 x 128^2 for each token, the softmax for 26 places of 128.
+  tokens, width = 8 * 128, 128
+  layers = 2 * 12 * width**2
   softmax = (width**2 + 30522 * width) * 26 / 128
   least = 6 * tokens * (layers + softmax)
   assert least < report["model_flops"] < 1.1 * least
@@ -134,24 +114,28 @@ def test_a_slice_that_libtpu_does_not_know():
 
 @pytest.mark.slow
 def test_stages_on_two_slices():
-  """LoRA in a model whose layers lie on two slices of 16 chips."""
+  """LoRA in a model whose layers lie on two slices of 8 chips."""
   files = ["architectures", "sizes", "runs", "peft", "partitioning"]
   names = ["bloom", "bloom_176b", "pretrain", "lora", "pipeline"]
   done = precompiled(
-    *("--topology=v5p:2x2x4", "--num_slices=2", "--json"),
+    *("--topology=v5p:2x2x2", "--num_slices=2", "--json"),
     *(f"--gin_file={f}/{n}.gin" for f, n in zip(files, names, strict=True)),
-    *("--gin.NUM_STAGES=2", "--gin.FSDP=4", "--gin.NUM_PARTITIONS=4"),
+    *("--gin.EMBED_DIM=1024", "--gin.MLP_DIM=4096", "--gin.NUM_HEADS=8"),
+    *("--gin.NUM_DECODER_LAYERS=8", "--gin.VOCAB_SIZE=4096"),
+    *("--gin.NUM_STAGES=2", "--gin.FSDP=2", "--gin.NUM_PARTITIONS=4"),
     *("--gin.REMAT='full'", "--gin.BATCH_SIZE=32"),
-    "--gin.TASK_FEATURE_LENGTHS={'inputs': 2048, 'targets': 2048}",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 64}",
   )
   assert done.returncode == 0, done.stderr
   report = json.loads(done.stdout)
-  assert report["mesh"] == {"stage": 2, "data": 1, "fsdp": 4, "model": 4}
+  assert report["mesh"] == {"stage": 2, "data": 1, "fsdp": 2, "model": 4}
   assert report["fits"]
-  # All but the embeddings are shared out over all 32 chips, in float32.
+  # Layers are shared out over all 16 chips in float32, embeddings over the 8 of
+  # a slice; LoRA adds a little, with its moments.
   state = report["memory"]["state"]
-  assert 1.0 < state / (4 * 176_247_271_424 / 32) < 1.05
+  layers, embeddings = 8 * 12 * 1024**2, 4096 * 1024
+  assert 1.0 < state / (4 * (layers / 16 + embeddings / 8)) < 1.05
   # Between slices there are activations alone: of the whole batch, whose rows
-  # lie over 4 devices, a few times, where a share of the state has 22 GB.
+  # lie over 2 devices, a few times, where a share of the state has 28 MB.
   (between,) = (r for r in report["collectives"] if r["kind"] == "send")
-  assert between["moved_bytes"] < 5 * (32 / 4 * 2048 * 14336 * 2)
+  assert between["moved_bytes"] < 6 * (32 / 2 * 64 * 1024 * 2)
