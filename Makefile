@@ -10,6 +10,7 @@ PYTHON := $(shell for name in python3.11 python3.12 python3.13 python3.14 \
 STATE := $(shell cat setup.py constraints.txt | cksum | cut -d' ' -f1)
 RUNTIME := $(VENV)/.installed-data-$(STATE)
 TESTING := $(VENV)/.installed-test-$(STATE)
+DOCUMENTING := $(VENV)/.installed-docs-$(STATE)
 ORACLES := $(VENV)/.installed-oracles-$(STATE)
 T5_PACKAGE := $(VENV)/t5_package
 T5X := $(VENV)/t5x
@@ -30,7 +31,7 @@ export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 ZOO_PEERS ?=
 
 .PHONY: quickstart test test-slow test-processes test-oracles \
-  test-oracles-pytorch test-oracles-t5 install install-tests lint clean
+  test-oracles-pytorch test-oracles-t5 docs install install-tests lint clean
 
 install: $(RUNTIME)
 
@@ -71,6 +72,16 @@ test-oracles-t5: $(ORACLES) $(T5_PACKAGE) $(if $(ZOO_PEERS),$(T5X))
 	$(if $(ZOO_PEERS),PYTHONPATH=$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
 	  $(PYTEST) --ignore=tests/oracles/pytorch tests/oracles
 
+# The site of the documentation: build/docs/index.html. EXECUTE=cache runs the
+# tutorials, and those that did not change not again.
+EXECUTE ?= off
+
+docs: $(DOCUMENTING)
+	$(VENV_PYTHON) -m sphinx --quiet --fail-on-warning --keep-going \
+	  -D nb_execution_mode=$(EXECUTE) -D nb_execution_cache_path=build/tutorials \
+	  -b html -d build/doctrees docs build/docs
+	@echo "Open build/docs/index.html."
+
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -90,6 +101,11 @@ $(TESTING): $(VENV_PYTHON)
 	@echo "Installing into $(VENV): about 3 minutes; the log is $(LOG)."
 	$(INSTALL) --editable '.[test]'
 	touch $(RUNTIME) $@
+
+$(DOCUMENTING): $(VENV_PYTHON)
+	@echo "Installing into $(VENV): about 3 minutes; the log is $(LOG)."
+	$(INSTALL) --editable '.[docs]'
+	touch $@
 
 # By plain pip: elsewhere than on Linux with x86, torch has other names.
 $(ORACLES): $(TESTING)

@@ -56,6 +56,13 @@ DATA = [
   "tensorflow-datasets",
   "tensorflow-text",
 ]
+# 180 MB, and so apart from the tests.
+DOCS = [
+  "jupytext",
+  "myst-nb",
+  "sphinx",
+  "sphinx-book-theme",
+]
 TEST = [
   "import-linter",
   "playwright",
@@ -95,6 +102,7 @@ setuptools.setup(
   install_requires=CORE,
   extras_require={
     "data": DATA,
+    "docs": DOCS,
     "test": TEST,
     "gcs": ["gcsfs"],
     "launch": ["submitit"],

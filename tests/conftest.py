@@ -116,6 +116,28 @@ def shared_data() -> pathlib.Path:
   )
 
 
+@pytest.fixture(scope="module")
+def browser():
+  """A headless Chromium; tests that need it are skipped where there is none."""
+  sync_api = pytest.importorskip("playwright.sync_api")
+  names = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "chromium-headless-shell",
+  )
+  installed = next(filter(None, map(shutil.which, names)), None)
+  with sync_api.sync_playwright() as playwright:
+    chromium = playwright.chromium
+    if (
+      installed is None and not pathlib.Path(chromium.executable_path).exists()
+    ):
+      pytest.skip("there is no Chromium: apt-get install chromium")
+    browser = chromium.launch(executable_path=installed)
+    yield browser
+    browser.close()
+
+
 # Heads, vocabulary and feed-forward divide over up to 8 devices.
 _SIZES = (
   "EMBED_DIM=16",

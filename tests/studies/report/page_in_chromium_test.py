@@ -4,9 +4,6 @@ Skipped where there is no Chromium: `apt-get install chromium` (or
 `chromium-headless-shell`), or `playwright install chromium`.
 """
 
-import pathlib
-import shutil
-
 import pytest
 
 from transformer_zoo.studies.execution import results
@@ -38,26 +35,6 @@ _CONTRAST = """
   });
 }
 """
-
-
-@pytest.fixture(scope="module")
-def browser():
-  names = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "chromium-headless-shell",
-  )
-  installed = next(filter(None, map(shutil.which, names)), None)
-  with sync_api.sync_playwright() as playwright:
-    chromium = playwright.chromium
-    if (
-      installed is None and not pathlib.Path(chromium.executable_path).exists()
-    ):
-      pytest.skip("there is no Chromium: apt-get install chromium")
-    browser = chromium.launch(executable_path=installed)
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
