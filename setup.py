@@ -41,7 +41,8 @@ CORE = [
   "tokenizers",
 ]
 # TensorFlow and its companions prepare data and do nothing else; Beam,
-# sentencex and py3langid clean and split text. Versions: sentencepiece 0.2.3
+# sentencex and py3langid clean and split text; pyarrow reads Parquet and Arrow
+# files. Versions: sentencepiece 0.2.3
 # demands a newer protobuf at import than these packages allow together, so
 # constraints.txt holds sentencepiece 0.2.2 with protobuf 6.33.6, which
 # apache-beam 2.77.0 allows too.
@@ -50,6 +51,7 @@ DATA = [
   "apache-beam",
   "importlib_resources",
   "py3langid",
+  "pyarrow",
   "sentencex",
   "seqio",
   "tensorflow",

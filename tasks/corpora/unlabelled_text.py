@@ -36,16 +36,18 @@ def register_text_task(
   documents: str = "lines",
   sentences: str | None = None,
 ) -> seqio.Task:
-  """Registers a task over text files: JSON Lines or plain text, gzip or not.
+  """Registers a task over files of text: plain, JSON Lines, Parquet or Arrow.
 
   Args:
     name: the task's name.
     split_to_pattern: a glob pattern per split, or several (corpora that are
-      joined), absolute or relative to a data folder.
+      joined), absolute or relative to a data folder; or a folder that
+      `datasets` saved.
     corruption: an object of `transformer_zoo.corruption`; by default T5's span
       corruption, 15 % in spans of 3.
     output_features: `inputs` and `targets`; by default in T5's vocabulary.
-    text_key: the field of a JSON object that holds the document.
+    text_key: The field of a JSON object, or the column of a Parquet or Arrow
+      file, that holds the document.
     documents: The documents of plain text: 'lines', or 'paragraphs' between
       blank lines.
     sentences: language, as in 'en', whose sentences are tokenised one by one,

@@ -7,7 +7,7 @@ counted instead. No text is ever repaired: what comes out is what the file has.
 """
 
 import abc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import gzip
 import io
@@ -24,6 +24,7 @@ from tasks.sources import data_folders
 from tasks.sources import python_examples
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare.fingerprints import skips_bad_rows
+from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -69,6 +70,27 @@ def find_problem(text: str) -> str | None:
       return f"the byte 0x{code - 0xDC00:02x}, which is not UTF-8"
     return f"half a surrogate pair (U+{code:04X}), which is no character"
   return None
+
+
+def check_columns(
+  names: Sequence[str], fields: Iterable[str], where: str, hint: str = ""
+) -> None:
+  """Raises UserError where a column is missing or has another's name.
+
+  Args:
+    names: The names of the columns.
+    fields: The fields that are needed; `a.b` is a part of the column `a`.
+    where: What has the names, for the sentence.
+    hint: What follows the sentence of a missing column.
+  """
+  twice = [name for name in names if name and names.count(name) > 1]
+  if twice:
+    raise UserError(f"{where} names the column {twice[0]!r} twice.")
+  for field in fields:
+    if field not in names and field.partition(".")[0] not in names:
+      raise UserError(
+        f"{where} has no column {field!r}{nearest(field, names)}{hint}"
+      )
 
 
 def read_lines(

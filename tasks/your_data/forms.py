@@ -542,6 +542,34 @@ class FormTask:
     files = RowFiles(splits, "jsonl", max_row_bytes=max_row_bytes)
     return register(cls.form, name, files, **options)
 
+  @classmethod
+  @_checked
+  def from_parquet(
+    cls,
+    name: str,
+    splits: Mapping[str, str],
+    *,
+    max_row_bytes: int = MAX_ROW_BYTES,
+    **options: Any,
+  ) -> seqio.Task:
+    """Registers a form over Parquet files."""
+    files = RowFiles(splits, "parquet", max_row_bytes=max_row_bytes)
+    return register(cls.form, name, files, **options)
+
+  @classmethod
+  @_checked
+  def from_arrow(
+    cls,
+    name: str,
+    splits: Mapping[str, str],
+    *,
+    max_row_bytes: int = MAX_ROW_BYTES,
+    **options: Any,
+  ) -> seqio.Task:
+    """Registers a form over Arrow files or folders that `datasets` saved."""
+    files = RowFiles(splits, "arrow", max_row_bytes=max_row_bytes)
+    return register(cls.form, name, files, **options)
+
 
 class ClassesTask(FormTask):
   """One or two texts and their class."""

@@ -1,28 +1,33 @@
-"""Rows of user files: tab-separated, comma-separated (CSV) or JSON Lines.
+"""Rows of user files: TSV, CSV, JSON Lines, Parquet or Arrow.
 
-Files are UTF-8 with or without a byte order mark, with Unix or Windows line
-ends, gzip if the name ends in `.gz`. Blank lines are passed over.
+Files of text are UTF-8 with or without a byte order mark, with Unix or Windows
+line ends, gzip if the name ends in `.gz`. Blank lines are passed over.
 
 - TSV has a row on each line and no quoting: a quote is a quote.
 - CSV is RFC 4180: a field in double quotes may have commas, line breaks, and
   quotes written twice.
 - JSON Lines has an object on each line; a number stays text as it is written.
+- Parquet and Arrow have columns (`arrow_files`); a null is a field without a
+  value, as in JSON.
 
 Bad rows are reported or skipped (`line_files`): rows that are not UTF-8, have a
-NUL character or another number of columns than the header, are no JSON or
-longer than `max_row_bytes`, and rows whose conversion fails, as by an empty
-field.
+NUL character, a number that is none, or another number of columns than the
+header, are no JSON or longer than `max_row_bytes`, and rows whose conversion
+fails, as by an empty field.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import csv
 import dataclasses
 import json
+import math
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from tasks.sources import arrow_files
 from tasks.sources import line_files
 from tasks.sources.line_files import BadRow
 from tasks.sources.line_files import line_name
@@ -44,11 +49,13 @@ class RowFiles:
   Attributes:
     splits: a glob pattern per split, absolute or relative to a data folder or
       to the current one.
-    kind: 'tsv', 'csv' or 'jsonl'.
+    kind: 'tsv', 'csv', 'jsonl', 'parquet', or 'arrow' for Arrow files and
+      folders that `datasets` saved.
     columns: names of the columns of TSV or CSV files that have no header; with
       None the first line of each file has them.
     delimiter: The character between the columns of CSV.
-    max_row_bytes: a longer row is a bad one.
+    max_row_bytes: A longer row is a bad one; of Parquet and Arrow the texts of
+      the needed columns count.
   """
 
   splits: Mapping[str, str]
@@ -58,7 +65,7 @@ class RowFiles:
   max_row_bytes: int = MAX_ROW_BYTES
 
   def __post_init__(self):
-    kinds = ("csv", "jsonl", "tsv")
+    kinds = ("arrow", "csv", "jsonl", "parquet", "tsv")
     if self.kind not in kinds:
       raise UserError(
         f"Rows are of no kind {self.kind!r}" + nearest(self.kind, kinds)
@@ -75,7 +82,7 @@ class RowFiles:
         "character that is no quote."
       )
     if self.columns is not None:
-      _check_names(self.columns, "columns=")
+      line_files.check_columns(self.columns, (), "columns=")
 
   def read(
     self, path: str, fields: Iterable[str]
@@ -84,22 +91,34 @@ class RowFiles:
 
     Args:
       path: the file.
-      fields: the columns of a TSV or CSV file that are needed.
+      fields: The columns that are needed; of JSON Lines all are read.
 
     Raises:
-      UserError: the file cannot be read; its header lacks a needed field or
-        has a name twice; a quote in it is never closed.
+      UserError: the file cannot be read; it lacks a needed column or has a name
+        twice; a quote in it is never closed.
     """
     if self.kind == "jsonl":
       rows = read_json(path, self.max_row_bytes)
+    elif self.kind in ("arrow", "parquet"):
+      rows = self._read_batches(path, fields)
     else:
       rows = self._read_table(path, fields)
     for row in rows:
       if not isinstance(row, BadRow):
         where, values = row
-        if problem := _find_bad_text(values):
+        if problem := _find_bad_value(values):
           row = BadRow(f"{where} has {problem}")
       yield row
+
+  def _read_batches(
+    self, path: str, fields: Iterable[str]
+  ) -> Iterator[tuple[str, Row] | BadRow]:
+    rows = arrow_files.read_rows(path, self.kind, tuple(fields))
+    for where, values in rows:
+      if _num_bytes(values) > self.max_row_bytes:
+        yield _too_long(where, self.max_row_bytes)
+      else:
+        yield where, values
 
   def _read_table(
     self, path: str, fields: Iterable[str]
@@ -121,17 +140,16 @@ class RowFiles:
         is_first = False
         if names is None:
           names = cells
-          if problem := _find_bad_text(names):
+          if problem := _find_bad_value(names):
             raise UserError(f"{where} has {problem}.")
-          _check_names(names, where)
-          _check_has(names, fields, where, _HEADERLESS)
+          line_files.check_columns(names, fields, where, _HEADERLESS)
           continue
         if cells == names:
           raise UserError(
             f"{where} repeats the names in columns=; leave columns= out for a "
             "file with a header."
           )
-        _check_has(names, fields, "columns=")
+        line_files.check_columns(names, fields, "columns=")
       if len(cells) == len(names):
         yield where, dict(zip(names, cells, strict=True))
       else:
@@ -183,6 +201,12 @@ class RowsDataSource(line_files.LineFilesDataSource):
     # `{answers.text}` is a part of the column `answers`.
     self._fields = tuple(fields)
 
+  def list_shards(self, split: str) -> list[str]:
+    files = super().list_shards(split)
+    if self._files.kind == "arrow":
+      return arrow_files.expand(files, split)
+    return files
+
   def read(self, path: str) -> Iterator[dict[str, Any] | BadRow]:
     for row in self._files.read(path, self._fields):
       if isinstance(row, BadRow):
@@ -197,11 +221,13 @@ class RowsDataSource(line_files.LineFilesDataSource):
         yield from examples
 
 
-def _find_bad_text(values: Any, field: str = "") -> str | None:
-  """Returns what is wrong with a text in a row, and in which field."""
+def _find_bad_value(values: Any, field: str = "") -> str | None:
+  """Returns what is wrong with a value in a row, and in which field."""
   if isinstance(values, str):
     problem = line_files.find_problem(values)
     return problem and f"{problem}, in the field {field!r}"
+  if isinstance(values, (float, np.floating)) and not math.isfinite(values):
+    return f"{values}, which is no number, in the field {field!r}"
   if isinstance(values, dict):
     parts = values.items()
   elif isinstance(values, list):
@@ -209,27 +235,20 @@ def _find_bad_text(values: Any, field: str = "") -> str | None:
   else:
     return None
   for name, part in parts:
-    if found := _find_bad_text(part, f"{field}.{name}" if field else str(name)):
+    if found := _find_bad_value(
+      part, f"{field}.{name}" if field else str(name)
+    ):
       return found
   return None
 
 
-def _check_names(names: Sequence[str], where: str) -> None:
-  """Raises UserError where two columns have one name."""
-  twice = [name for name in names if name and names.count(name) > 1]
-  if twice:
-    raise UserError(f"{where} names the column {twice[0]!r} twice.")
-
-
-def _check_has(
-  names: Sequence[str], fields: Iterable[str], where: str, hint: str = ""
-) -> None:
-  """Raises UserError where a needed column is not there."""
-  for field in fields:
-    if field not in names and field.partition(".")[0] not in names:
-      raise UserError(
-        f"{where} has no column {field!r}{nearest(field, names)}{hint}"
-      )
+def _num_bytes(values: Any) -> int:
+  """Returns the size of the texts of a row."""
+  if isinstance(values, str):
+    return len(values.encode("utf-8", errors="surrogateescape"))
+  if isinstance(values, dict):
+    return sum(map(_num_bytes, values.values()))
+  return sum(map(_num_bytes, values)) if isinstance(values, list) else 0
 
 
 # csv has a limit of its own, for the whole process; ours is per row.

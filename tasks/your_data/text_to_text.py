@@ -324,10 +324,12 @@ _checked = functools.partial(checks_arguments, options_of=register)
 class TextToTextTask(seqio.Task):
   """A task over rows of files, made and registered by `from_...`.
 
-  Arguments of all three:
+  Arguments of all:
     name: The name of the task, of letters, digits and `_ . :`.
     splits: A glob pattern for each split, absolute or relative to a data folder
-      or the current folder. `zoo` trains on `train` and scores `validation`.
+      or the current folder; of `from_arrow` also a folder that `datasets` saved
+      (`save_to_disk`), with one split or several. `zoo` trains on `train` and
+      scores `validation`.
     inputs: The input text, with `{field}` for the value of a field.
     targets: The target text, written the same way. With several accepted
       answers it may name the field with their list: the first is the target.
@@ -357,7 +359,7 @@ class TextToTextTask(seqio.Task):
       the kind by default, 100 for SentencePiece.
     max_row_bytes: The size from which a row is a bad row.
 
-  Arguments of TSV and CSV:
+  Arguments of `from_tsv` and `from_csv`:
     columns: The names of the columns; by default the first line of each file.
 
   Each raises UserError for impossible arguments; bad files are reported when
@@ -409,6 +411,34 @@ class TextToTextTask(seqio.Task):
   ) -> "TextToTextTask":
     """Registers a task over JSON Lines files."""
     files = RowFiles(splits, "jsonl", max_row_bytes=max_row_bytes)
+    return register(name, files, **options)
+
+  @classmethod
+  @_checked
+  def from_parquet(
+    cls,
+    name: str,
+    splits: Mapping[str, str],
+    *,
+    max_row_bytes: int = MAX_ROW_BYTES,
+    **options: Any,
+  ) -> "TextToTextTask":
+    """Registers a task over Parquet files."""
+    files = RowFiles(splits, "parquet", max_row_bytes=max_row_bytes)
+    return register(name, files, **options)
+
+  @classmethod
+  @_checked
+  def from_arrow(
+    cls,
+    name: str,
+    splits: Mapping[str, str],
+    *,
+    max_row_bytes: int = MAX_ROW_BYTES,
+    **options: Any,
+  ) -> "TextToTextTask":
+    """Registers a task over Arrow files or folders that `datasets` saved."""
+    files = RowFiles(splits, "arrow", max_row_bytes=max_row_bytes)
     return register(name, files, **options)
 
 

@@ -10,6 +10,9 @@ import seqio
 
 from tasks.corpora import unlabelled_text
 from tasks.sources.text_files import TextFilesDataSource
+from tests.tasks import arrow_tables
+from tests.tasks.arrow_tables import to_arrow
+from tests.tasks.arrow_tables import to_parquet
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -44,6 +47,19 @@ def test_glob_gzip_and_both_kinds(files):
   assert _texts(source) == ["one\n\ntwo", "three", "four ü", "five", "six"]
   assert _texts(source, "validation") == ["five", "six"]
   assert [path[-1] for path in source.list_shards("train")] == list("zlt")
+
+
+def test_columns_and_saved_folders_are_documents_too(tmp_path):
+  """A large document is read whole, and a file of a split is one shard."""
+  text = "word " * 1_000_000 + "end"
+  (tmp_path / "a.parquet").write_bytes(to_parquet({"text": [text, "two"]}))
+  (tmp_path / "b.arrow").write_bytes(to_arrow({"text": ["three"], "id": [1]}))
+  arrow_tables.save_split(tmp_path / "c", {"text": ["4"]}, {"text": ["5", "6"]})
+  source = TextFilesDataSource({"train": str(tmp_path / "*")})
+  assert _texts(source) == [text, "two", "three", "4", "5", "6"]
+  shards = source.list_shards("train")
+  assert len(shards) == 4
+  assert list(source.documents(shards[3], None)) == ["5", "6"]
 
 
 def test_shards_share_out_the_files(files):
@@ -182,6 +198,28 @@ def test_a_document_may_have_five_megabytes(tmp_path):
     ("a.jsonl", b'{"txt": "a"}\n', "Line 1 .* '{}' has no string 'text'"),
     ("a.jsonl", b'{"text": 1}\n', "Line 1 .* '{}' has no string 'text'"),
     ("a.jsonl", b"[1]\n", "Line 1 .* '{}' has no string 'text'"),
+    (
+      "a.parquet",
+      to_parquet({"text": ["a", None]}, row_group_size=1),
+      "Row 2 of the data file '{}' has no string 'text'; correct it, or skip",
+    ),
+    ("a.parquet", to_parquet({"text": [" "]}), "Row 1 .* has an empty text in"),
+    ("a.arrow", to_arrow({"text": [1]}), "Row 1 .* '{}' has no string 'text'"),
+    (
+      "a.arrow",
+      to_arrow({"text": ["a", "b\0"]}),
+      "Row 2 .* '{}' has a NUL character, in 'text'",
+    ),
+    (
+      "a.parquet",
+      to_parquet({"content": ["a"]}),
+      "The data file '{}' has no column 'text'; did you mean 'content'",
+    ),
+    (
+      "a.arrow",
+      to_arrow({"text": ["a"]})[:-99],
+      "'{}' cannot be read as Arrow",
+    ),
   ],
 )
 def test_bad_files_are_named(tmp_path, name, content, message):

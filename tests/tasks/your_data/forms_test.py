@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import seqio
 import tensorflow as tf
@@ -11,6 +12,7 @@ import tensorflow as tf
 from tasks.formats import tagging
 from tasks.your_data import forms
 from tasks.your_data.text_to_text import TextToTextTask
+from tests.tasks import arrow_tables
 from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.prepare.preparation import prepare
@@ -127,6 +129,35 @@ def test_a_form_beside_a_task_that_is_there(add):
   form = forms.register("classes", words.name, files, **NLI)
   assert form.name == f"{words.name}:classes"
   assert seqio.TaskRegistry.get(words.name) is words
+
+
+@pytest.mark.parametrize(
+  "task_class, rows, options",
+  [
+    (forms.ClassesTask, [{**row, "label": 2} for row in NLI_ROWS], NLI),
+    (forms.SpansTask, QA_ROWS, QA),
+    (forms.TagsTask, [{**TAGS_ROWS[0], "tags": [2, 0, 0, 3]}], TAGS),
+  ],
+)
+def test_saved_folders_and_parquet_give_the_same_as_json_lines(
+  task_class, rows, options, add, tmp_path
+):
+  """Class ids, and lists within a record, are those of `datasets`."""
+  table = pa.Table.from_pylist(rows)
+  arrow_tables.save_splits(tmp_path / "saved", train=table)
+  (tmp_path / "a.parquet").write_bytes(arrow_tables.to_parquet(table))
+  tasks = [add(task_class, rows, **options)]
+  for make, path in (
+    (task_class.from_arrow, "saved"),
+    (task_class.from_parquet, "a.parquet"),
+  ):
+    splits = {"train": str(tmp_path / path)}
+    tasks.append(make(f"forms_of_{path}", splits, **options))
+  expected, *others = (
+    list(task.source.read(*task.source.list_shards("train"))) for task in tasks
+  )
+  assert len(expected) == len(rows)
+  assert others == [expected, expected]
 
 
 def decoded(row):

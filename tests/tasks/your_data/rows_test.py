@@ -1,8 +1,11 @@
 """Rows of files: what is read as it is, what is told, what is skipped."""
 
+import datetime
+import decimal
 import gzip
 import json
 
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
@@ -10,6 +13,9 @@ from tasks.your_data.rows import RowFiles
 from tasks.your_data.rows import RowsDataSource
 from tasks.your_data.templates import RowProblem
 from tasks.your_data.templates import Template
+from tests.tasks import arrow_tables
+from tests.tasks.arrow_tables import to_arrow
+from tests.tasks.arrow_tables import to_parquet
 from transformer_zoo.errors import UserError
 
 PAIR = Template("{a}|{b}")
@@ -39,6 +45,20 @@ def write(tmp_path, content, name="rows"):
   return path
 
 
+def pairs(a, b, of=None):
+  """Columns of a Parquet or Arrow file; those of a type unless it is None."""
+  return {"a": pa.array(a, of), "b": pa.array(b, of)}
+
+
+def not_utf8(*texts):
+  """A column of texts that nobody has checked."""
+  _, offsets, content = pa.array(texts, pa.binary()).buffers()
+  return pa.StringArray.from_buffers(len(texts), offsets, content)
+
+
+ONE_TWO = pairs(["one", "three"], ["two", "four"])
+
+
 @pytest.fixture(autouse=True)
 def bad_rows_are_told(monkeypatch):
   monkeypatch.delenv("ZOO_SKIP_BAD_ROWS", raising=False)
@@ -63,6 +83,53 @@ def bad_rows_are_told(monkeypatch):
     ("jsonl", '{"a": 1.50, "b": 1E3}\r\n', ["1.50|1E3"]),
     ("jsonl", '\ufeff{"a": true, "b": -0}', ["true|-0"]),
     ("jsonl", '{"a": "\\u00fc\\ud83d\\ude00", "b": "\\nq"}', ["ü😀|\nq"]),
+    ("parquet", to_parquet(ONE_TWO), ["one|two", "three|four"]),
+    (
+      "parquet",
+      to_parquet(ONE_TWO, row_group_size=1),
+      ["one|two", "three|four"],
+    ),
+    ("arrow", to_arrow(ONE_TWO), ["one|two", "three|four"]),
+    ("arrow", to_arrow(ONE_TWO, rows=1), ["one|two", "three|four"]),
+    ("arrow", to_arrow(ONE_TWO, pa.ipc.new_file), ["one|two", "three|four"]),
+    (
+      "arrow",
+      to_arrow(
+        ONE_TWO,
+        pa.ipc.new_file,
+        options=pa.ipc.IpcWriteOptions(compression="zstd"),
+      ),
+      ["one|two", "three|four"],
+    ),
+    # Truth values and 32 bits as people write them, texts that are bytes.
+    (
+      "parquet",
+      to_parquet(pairs([3.8], [1 / 3], pa.float32())),
+      ["3.8|0.33333334"],
+    ),
+    ("arrow", to_arrow(pairs([0.1], [2.0], pa.float16())), ["0.1|2.0"]),
+    ("arrow", to_arrow(pairs([3.8, 1e16], [-1, 7])), ["3.8|-1", "1e+16|7"]),
+    ("parquet", to_parquet(pairs([True], ["ü😀".encode()])), ["true|ü😀"]),
+    (
+      "parquet",
+      to_parquet(
+        pairs([decimal.Decimal("1.50")], [datetime.date(1999, 12, 31)])
+      ),
+      ["1.50|1999-12-31"],
+    ),
+    (
+      "arrow",
+      to_arrow({k: v.dictionary_encode() for k, v in ONE_TWO.items()}),
+      ["one|two", "three|four"],
+    ),
+    # The other columns need not be of a kind that Python has.
+    (
+      "parquet",
+      to_parquet(
+        pairs(["x"], ["y"]) | {"c": pa.array([1], pa.timestamp("ns"))}
+      ),
+      ["x|y"],
+    ),
   ],
 )
 def test_rows_are_read_as_they_are(tmp_path, kind, content, expected):
@@ -90,6 +157,78 @@ def test_parts_of_a_nested_object(tmp_path):
   path = write(tmp_path, json.dumps(row))
   template = Template("{q.text} {a.b} {choices.0} {choices.1.t}")
   assert texts(path, "jsonl", template) == ["why? exact x y"]
+
+
+@pytest.mark.parametrize(
+  "kind, to_bytes", [("parquet", to_parquet), ("arrow", to_arrow)]
+)
+def test_parts_of_a_nested_column(tmp_path, kind, to_bytes):
+  of_map = pa.map_(pa.string(), pa.float32())
+  columns = {
+    "unused": [b"\xff"],
+    "a.b": ["exact"],
+    "a": [{"b": "other"}],
+    "q": [{"text": "why?", "scores": [0.5, 3.8]}],
+    "choices": pa.array([["x", "y"]], pa.large_list(pa.string())),
+    "map": pa.array([[("k", 0.1)]], of_map),
+  }
+  columns["q"] = pa.array(
+    columns["q"],
+    pa.struct({"text": pa.string(), "scores": pa.list_(pa.float32(), 2)}),
+  )
+  path = write(tmp_path, to_bytes(columns))
+  template = Template("{q.text} {a.b} {choices.1} {q.scores.1} {map.k}")
+  assert texts(path, kind, template) == ["why? exact y 3.8 0.1"]
+
+
+def test_the_files_of_a_saved_folder_are_shards(tmp_path):
+  """Of one split or several; no other files of the folder are read."""
+  later = pairs([f"row{i}" for i in range(1001)], ["x"] * 1001)
+  arrow_tables.save_split(tmp_path / "one", ONE_TWO, later)
+  (tmp_path / "one" / "cache-1234.arrow").write_bytes(b"of no concern")
+  found = source(tmp_path / "one", "arrow")
+  first, second = found.list_shards("train")
+  assert [row["text"] for row in found.read(first)] == ["one|two", "three|four"]
+  assert [row["text"] for row in found.read(second)] == [
+    f"row{i}|x" for i in range(1001)
+  ]
+  before = found.fingerprint()
+  write(tmp_path, to_arrow(later), first)
+  assert found.fingerprint() != before
+  arrow_tables.save_splits(tmp_path / "all", train=ONE_TWO, test=later)
+  for path in ("all", "all/train"):
+    assert texts(tmp_path / path, "arrow") == ["one|two", "three|four"]
+
+
+@pytest.mark.parametrize(
+  "state, sentence",
+  [
+    ({"_data_files": []}, "'{}/state.json' lists no data files"),
+    ({"_data_files": None}, "'{}/state.json' has _data_files=None; it takes a"),
+    (
+      {"_data_files": [{"filename": "gone.arrow"}]},
+      "'{}/gone.arrow' is unreadable or damaged \\(No such file",
+    ),
+    (
+      {"_indices_data_files": [{"filename": "indices.arrow"}]},
+      "'{}/state.json' is of an early version of `datasets`, .* save it again",
+    ),
+  ],
+)
+def test_a_saved_folder_that_lacks_its_files_is_told(tmp_path, state, sentence):
+  arrow_tables.save_split(tmp_path / "saved", ONE_TWO, **state)
+  sentence = sentence.format(tmp_path / "saved")
+  with pytest.raises(UserError, match=sentence):
+    source(tmp_path / "saved", "arrow").get_dataset("train")
+
+
+def test_a_split_that_was_not_saved_is_told(tmp_path):
+  arrow_tables.save_splits(tmp_path / "all", training=ONE_TWO, test=ONE_TWO)
+  with pytest.raises(
+    UserError,
+    match=f"'{tmp_path}/all' has no split 'train'; did you mean 'training'",
+  ):
+    source(tmp_path / "all", "arrow").get_dataset("train")
 
 
 LONG = "x" * 1_000_001
@@ -171,6 +310,42 @@ def test_a_bad_row_is_skipped_and_counted(
   assert told == [skipped]
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize(
+  "values, sentence",
+  [
+    (pa.array(["row", None]), "no value \\(null\\) in the field 'b'"),
+    (pa.array(["row", " "]), "an empty text in the field 'b'"),
+    (pa.array(["row", "x\0"]), "a NUL character, in the field 'b'"),
+    (pa.array([1, float("nan")]), "nan, which is no number, in the field 'b'"),
+    (pa.array([b"row", b"\xe9"]), "the byte 0xe9, .* UTF-8, in the field 'b'"),
+    (not_utf8(b"row", b"x\xe9"), "the byte 0xe9, .* UTF-8, in the field 'b'"),
+    (
+      pa.array(["row", LONG]),
+      "is longer than 1,000,000 bytes, the most a row may have",
+    ),
+  ],
+)
+def test_a_bad_row_of_columns_is_told_and_skipped(
+  tmp_path, monkeypatch, kind, values, sentence
+):
+  """The number of the row counts on from batch to batch."""
+  columns = {"a": ["good", "bad"], "b": values}
+  if kind == "arrow":
+    content = to_arrow(columns, rows=1)
+  else:
+    content = to_parquet(columns, row_group_size=1)
+  path = write(tmp_path, content)
+  told = f"Row 2 of the data file '{path}' (has )?{sentence}"
+  with pytest.raises(UserError, match=told):
+    source(path, kind).get_dataset("train")
+  monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
+  (row,) = texts(path, kind)
+  assert row.startswith("good|")
+  (skipped,) = source(path, kind).skipped_rows("train")
+  assert skipped.startswith(f"Row 2 of the data file '{path}' ")
+
+
 @pytest.mark.parametrize(
   "kind, content",
   [
@@ -213,6 +388,50 @@ def test_a_skipped_row_is_no_example(tmp_path, monkeypatch, kind, content):
     ("csv", b"a,b\r1,2", "'{}' has the line ends of old Macs"),
     ("jsonl", b'{"a": 1}\r{"a": 2}\r', "'{}' has the line ends of old Macs"),
     ("tsv", LONG, "Line 1 .* is longer .* It should name the columns."),
+    *(
+      (kind, content, sentence)
+      for kind, whole in (
+        ("parquet", to_parquet(ONE_TWO)),
+        ("arrow", to_arrow(ONE_TWO)),
+        ("arrow", to_arrow(ONE_TWO, pa.ipc.new_file)),
+      )
+      for content, sentence in (
+        (b"", f"'{{}}' cannot be read as {kind.title()} \\("),
+        (b"a\tb\n1\t2\n" * 9, f"'{{}}' cannot be read as {kind.title()} \\("),
+        (whole[:20], f"cannot be read as {kind.title()} \\(.*that it is whole"),
+        (whole[:-9], f"cannot be read as {kind.title()} \\(.*that it is whole"),
+      )
+    ),
+    # Cut between its batches, where a reader sees nothing but an end.
+    (
+      "arrow",
+      to_arrow(ONE_TWO)[:-8],
+      "'{}' cannot be read as Arrow \\(the mark of its end is missing\\)",
+    ),
+    ("parquet", to_arrow(ONE_TWO), "cannot be read as Parquet"),
+    ("arrow", to_parquet(ONE_TWO), "cannot be read as Arrow"),
+    (
+      "parquet",
+      to_parquet(pairs([], [], pa.string())),
+      "is empty: it has no row",
+    ),
+    ("arrow", to_arrow(pairs([], [], pa.string())), "is empty: it has no row"),
+    (
+      "parquet",
+      to_parquet({"a": ["1"], "bb": ["2"]}),
+      "The data file '{}' has no column 'b'; did you mean 'bb'",
+    ),
+    ("arrow", to_arrow({"b": ["1"]}), "'{}' has no column 'a'; allowed: 'b'"),
+    (
+      "arrow",
+      to_arrow(pa.table([["1"], ["2"], ["3"]], names=["a", "b", "a"])),
+      "The data file '{}' names the column 'a' twice",
+    ),
+    (
+      "parquet",
+      to_parquet({"a": ["x"], "b": pa.array([10**7], pa.date32())}),
+      "'{}' cannot be read as Parquet \\(date value out of range",
+    ),
   ],
 )
 def test_a_bad_file_is_told_even_where_rows_are_skipped(
@@ -222,6 +441,18 @@ def test_a_bad_file_is_told_even_where_rows_are_skipped(
   monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
   with pytest.raises(UserError, match=sentence.format(path)):
     source(path, kind).get_dataset("train")
+
+
+def test_offsets_out_of_place_are_told_and_end_nothing(tmp_path):
+  """Values that pyarrow would read from anywhere in the memory."""
+  texts_of_a = pa.array(["one", "two", "three"])
+  _, offsets, content = texts_of_a.buffers()
+  wrong = pa.array([0, 2**30, 6, 11], pa.int32()).buffers()[1]
+  assert wrong.size <= offsets.size
+  column = pa.StringArray.from_buffers(3, wrong, content)
+  path = write(tmp_path, to_arrow({"a": column, "b": texts_of_a}))
+  with pytest.raises(UserError, match="cannot be read as Arrow .*[Oo]ffset"):
+    source(path, "arrow").get_dataset("train")
 
 
 def test_a_damaged_gzip_file_is_told(tmp_path, monkeypatch):

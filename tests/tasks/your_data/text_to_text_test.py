@@ -15,6 +15,7 @@ from tasks.your_data.few_shot import register_few_shot
 from tasks.your_data.prompted import register_prompts
 from tasks.your_data.rows import RowFiles
 from tasks.your_data.text_to_text import TextToTextTask
+from tests.tasks import arrow_tables
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.data.storage import function_references
@@ -109,13 +110,18 @@ def test_rows_become_texts_and_labels(add, nli):
   assert scores == [{"accuracy": 100.0}, {"mean_3class_f1": 100.0}]
 
 
-def test_csv_and_jsonl_give_the_same(add, tmp_path):
+def test_kinds_of_files_give_the_same(add, tmp_path):
   (tmp_path / "a.csv").write_bytes(b'x,y\r\n"1,\r\n2",true\r\n')
   (tmp_path / "a.jsonl").write_text('{"x": "1,\\r\\n2", "y": true}')
+  columns = {"x": ["1,\r\n2"], "y": [True]}
+  (tmp_path / "a.parquet").write_bytes(arrow_tables.to_parquet(columns))
+  (tmp_path / "a.arrow").write_bytes(arrow_tables.to_arrow(columns))
   options = {"inputs": "{x}", "targets": "{y}", "vocabulary": VOCABULARY}
   for make, kind in (
     (TextToTextTask.from_csv, "csv"),
     (TextToTextTask.from_jsonl, "jsonl"),
+    (TextToTextTask.from_parquet, "parquet"),
+    (TextToTextTask.from_arrow, "arrow"),
   ):
     task = add(
       make,
@@ -498,16 +504,19 @@ CHOICES = [
 ]
 
 
-def test_the_choices_of_the_guide():
+def test_the_calls_of_the_guide():
   guide = (ROOT / "docs/guides/your_own_task.md").read_text(encoding="utf-8")
-  _, call = re.findall(r"```python\n(.*?)```", guide, re.S)
-  names = {"TextToTextTask": TextToTextTask}
+  before = set(seqio.TaskRegistry.names())
   try:
-    exec(call, names)
+    for call in re.findall(r"```python\n(.*?)```", guide, re.S):
+      exec(call, {"TextToTextTask": TextToTextTask})
+    added = set(seqio.TaskRegistry.names()) - before
+    assert added == {"my_nli", "my_mrpc", "my_quiz"}
     task = seqio.TaskRegistry.get("my_quiz")
     assert len(task.score_metric_fns) == 1
   finally:
-    seqio.TaskRegistry.remove("my_quiz")
+    for name in set(seqio.TaskRegistry.names()) - before:
+      seqio.TaskRegistry.remove(name)
 
 
 @pytest.mark.slow
