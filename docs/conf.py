@@ -32,6 +32,7 @@ myst_heading_anchors = 4
 # built without. `make docs EXECUTE=cache` runs each tutorial that has changed
 # and shows what its cells print and draw.
 nb_execution_mode = "off"
+nb_execution_timeout = -1
 
 default_role = "literal"
 napoleon_numpy_docstring = False
