@@ -33,7 +33,7 @@ TWO_TABLES = (
 WITHOUT_BIASES = tuple(
   f"{name}/Linear.use_bias=False" for name in ("query", "key", "value")
 )
-# Name -> their class, gin files and bindings, as in docs/reference/conversion.md.
+# Name -> their class, gin files and bindings (docs/reference/conversion.md).
 MODELS = {
   "transformer_2017": ("MarianMTModel", ("transformer_2017",), ()),
   "two_tables": ("MarianMTModel", ("transformer_2017",), TWO_TABLES),
