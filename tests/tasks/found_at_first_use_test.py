@@ -1,7 +1,9 @@
-"""TFDS datasets and T5's vocabulary: found at first use, or missed by name."""
+"""TFDS datasets, T5's vocabulary, pyarrow: found at first use, or missed."""
 
 import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 import seqio
@@ -101,3 +103,9 @@ def test_vocabulary_is_t5s(data_dir):
     12,
     2968,
   ]
+
+
+@pytest.mark.slow
+def test_registered_tasks_do_not_import_pyarrow():
+  script = "import sys, tasks; sys.exit('pyarrow' in sys.modules)"
+  subprocess.run([sys.executable, "-c", script], check=True)
