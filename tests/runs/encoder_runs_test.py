@@ -3,10 +3,15 @@
 import json
 import re
 
+import jax
+from jax import export
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from tests import prepared_forms
 from transformer_zoo import config
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.modules import comparison
 
 SIZES = {
@@ -83,6 +88,32 @@ def test_a_run_is_evaluated_and_asked(zoo, run):
   asked = [json.loads(line) for line in output.splitlines()]
   assert [a["prediction"] for a in asked] == [a["prediction"] for a in answers]
   assert [*asked[0]["probabilities"]] == list(prepared_forms.CLASSES)
+
+
+@pytest.mark.slow
+def test_it_is_exported_and_answers_as_zoo_infer_does(zoo, run, tmp_path):
+  """The manifest names the classes, and what stands around texts."""
+  folder = tmp_path / "exported"
+  code, _, error = zoo("export", run, folder, "--platforms=cpu")
+  assert code == 0, error
+  manifest = json.loads((folder / "manifest.json").read_text())
+  vocabulary = Vocabulary(folder / "vocabulary")
+  around = manifest["around"]["inputs"]
+  first, second = map(vocabulary.encode, ("green car sees", "green"))
+  ids = [*around["begin"], *first, *around["between"], *second, *around["end"]]
+  program = export.deserialize((folder / "logits.stablehlo").read_bytes())
+  (logits_K,) = program.call(
+    load_file(folder / "weights.safetensors"),
+    {"encoder_input_tokens": np.array([ids], np.int32)},
+  )["logits"][0]
+  text = "green car sees\tgreen"
+  code, output, error = zoo("infer", f"--checkpoint={run}", "--json", text)
+  assert code == 0, error
+  (answer,) = map(json.loads, output.splitlines())
+  shares = dict(
+    zip(manifest["classes"], jax.nn.softmax(logits_K).tolist(), strict=True)
+  )
+  assert shares == pytest.approx(answer["probabilities"], abs=1e-5)
 
 
 def test_its_configuration_describes_all_heads(run):

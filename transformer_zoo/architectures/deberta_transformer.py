@@ -99,7 +99,7 @@ class DebertaTransformer(Transformer):
       masked_BLD, **again, order=[last] * self.mask_decoder.repeats
     )
     if places_BP is not None:
-      rows_B1 = jnp.arange(len(x_BLD))[:, None]
+      rows_B1 = jnp.arange(x_BLD.shape[0])[:, None]
       masked_BLD = jnp.zeros_like(x_BLD).at[rows_B1, places_BP].set(masked_BLD)
     return MaskDecoded(hidden_BLD, self._dropped_out(masked_BLD, deterministic))
 

@@ -311,7 +311,7 @@ class EncoderDecoder(nn.Module):
         "be fed a start token; leave the option out"
       )
     cache.check_room(self.decoder.num_positions, decoding)
-    first_B1 = jnp.full((len(encoder_input_tokens), 1), start_id, jnp.int32)
+    first_B1 = jnp.full((encoder_input_tokens.shape[0], 1), start_id, jnp.int32)
     return first_B1, (self.encode(encoder_input_tokens), encoder_input_tokens)
 
   def decode_step(

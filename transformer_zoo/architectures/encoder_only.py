@@ -266,7 +266,7 @@ class EncoderOnly(nn.Module):
       embedder: as in `hidden` and `logits`.
     """
     hidden_BLD = self.hidden(batch, embedder=embedder)
-    rows = len(batch["encoder_input_tokens"])
+    rows = batch["encoder_input_tokens"].shape[0]
     first_B1 = jnp.zeros((rows, 1), jnp.int32)
     if self.pooler is not None and not self.heads.parts:
       self.pooler(hidden_BLD[:, :1])
@@ -304,7 +304,7 @@ def _direction(visible: Callable[[int], jax.Array] | None) -> str:
 
 def _with_other_order(x_BLD, others_B, valid_BL) -> jax.Array:
   """Adds the vector of the other order to that of each row's last token."""
-  rows_B = jnp.arange(len(x_BLD))
+  rows_B = jnp.arange(x_BLD.shape[0])
   other_BD = x_BLD[rows_B, jnp.maximum(others_B, 0)]
   other_BD = jnp.where(others_B[:, None] >= 0, other_BD, 0)
   last_B = jnp.maximum(jnp.sum(valid_BL, axis=1) - 1, 0)

@@ -35,6 +35,7 @@ COMMANDS = {
   "edit": "edit",
   "probe": "probe",
   "convert": "convert",
+  "export": "export",
   "checkpoints": "checkpoints",
   "watch": "watch",
   "ablate": "ablate",

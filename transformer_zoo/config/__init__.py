@@ -32,6 +32,7 @@ from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
 
 __all__ = [
+  "arguments",
   "bound",
   "build",
   "call",
@@ -188,6 +189,16 @@ def call(name: str, **arguments: Any) -> Any:
   return _without_gin_trace(
     functools.partial(gin.get_configurable(name), **arguments)
   )
+
+
+def arguments(name: str) -> dict[str, Any]:
+  """Builds the arguments that gin binds to a configurable, without calling it.
+
+  Args:
+    name: The name of the configurable, such as `infer`.
+  """
+  registry.load(name)
+  return _without_gin_trace(functools.partial(gin.get_bindings, name))
 
 
 def defines(macro: str) -> bool:

@@ -173,7 +173,7 @@ def _continue(live, logits_BWV, position, options, constrain):
     allowed_BWV, min(count, allowed_BWV.shape[-1])
   )
   each = logits_BWK.shape[-1]
-  sums_BX = (sums_BW[:, :, None] + logits_BWK).reshape(len(sums_BW), -1)
+  sums_BX = (sums_BW[:, :, None] + logits_BWK).reshape(sums_BW.shape[0], -1)
   sums_BC, chosen_BC = jax.lax.top_k(sums_BX, min(count, sums_BX.shape[-1]))
   parents_BC = chosen_BC // each
   token_BC = take_outputs(token_BWK.reshape(sums_BX.shape), chosen_BC)

@@ -167,16 +167,17 @@ def no_repeated_ngram(
   length = tokens_BWT.shape[-1]
   if length < size:
     return logits_BWV
-  starts = jnp.arange(length - size + 1)
+  number = length - size + 1
+  starts = jnp.arange(number)
   # Place s begins an n-gram that is there if it ends at the position or before.
   same_BWS = jnp.broadcast_to(
-    starts + size - 1 <= position, (*tokens_BWT.shape[:2], len(starts))
+    starts + size - 1 <= position, (*tokens_BWT.shape[:2], number)
   )
   for offset in range(size - 1):
     last_BW1 = jnp.take(
       tokens_BWT, (position - size + 2 + offset)[None], axis=2, mode="clip"
     )
-    some_BWS = tokens_BWT[:, :, offset : offset + len(starts)]
+    some_BWS = tokens_BWT[:, :, offset : offset + number]
     same_BWS &= some_BWS == last_BW1
   ends_BWS = tokens_BWT[:, :, size - 1 :]
   same_BWS &= ends_BWS >= 0

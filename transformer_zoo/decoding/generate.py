@@ -115,7 +115,7 @@ def generate(
 
   ancestors_BWL = None
   if options.num_beams > 1:
-    shape = len(inputs_BM), width, options.max_length
+    shape = inputs_BM.shape[0], width, options.max_length
     ancestors_BWL = jnp.zeros(shape, jnp.int32)
   return search(
     step,
@@ -125,7 +125,7 @@ def generate(
     example_ids_B=example_ids_B,
     eos_id=eos_id,
     pad_id=pad_id,
-    prompt_BP=read_BT[:, :-1] if read_BT.shape[1] > 1 else None,
+    prompt_BP=read_BT[:, :-1] if read_BT.shape[1] != 1 else None,
     forced_BF=forced_BF,
     limits_B=limits_B,
   )

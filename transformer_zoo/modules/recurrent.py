@@ -146,7 +146,7 @@ class LstmLayer(nn.Module):
       carry = layer._step(gates_BX, cell_BF, state_BF)
       return carry, carry
 
-    zeros_BF = jnp.zeros((len(gates_BLX), self.features), jnp.float32)
+    zeros_BF = jnp.zeros((gates_BLX.shape[0], self.features), jnp.float32)
     _, states = nn.scan(
       step,
       variable_broadcast="params",
@@ -168,7 +168,7 @@ class LstmLayer(nn.Module):
       else:
         is_text_B11 = decoding.prompt_BP[:, -1][:, None, None]
         before_B1F = jnp.where(is_text_B11, before_B1F, 0.0)
-      shape = (len(each_BLF), decoding.width, self.features)
+      shape = (each_BLF.shape[0], decoding.width, self.features)
       self.put_variable("cache", name, jnp.broadcast_to(before_B1F, shape))
 
   def _kept(self, decoding) -> list[jax.Array]:

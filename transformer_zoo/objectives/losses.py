@@ -139,11 +139,16 @@ def smoothing_cost(
 
 
 def number_of_chunks(shape: tuple[int, int], tokens: int) -> int:
-  """Returns the number of parts into which a batch [B, L] is cut along L."""
+  """Returns the number of parts into which a batch [B, L] is cut along L.
+
+  It is 1 where the batch size is left open, as in a program that is exported.
+  """
   if tokens < 1:
     raise UserError(
       f"logits_chunk is {tokens}; it must be a positive number of tokens"
     )
+  if not isinstance(shape[0], int):
+    return 1
   on_a_device = math.prod(shape) / axes.partitions("batch")
   return max(1, min(shape[1], math.ceil(on_a_device / tokens)))
 

@@ -201,7 +201,8 @@ class DisentangledAttention(nn.Module):
     mesh = jax.sharding.get_abstract_mesh()
     pairs = _most_pairs(arrays)
     bytes_ = 4 * batch * heads * pairs // max(1, mesh.size)
-    if bytes_ <= most or batch <= axes.partitions("batch"):
+    is_open = not isinstance(batch, int)  # In a program that is exported.
+    if is_open or bytes_ <= most or batch <= axes.partitions("batch"):
       if draw is not None:
         arrays["keep_BH1M"] = draw.array()
       return _attend(**arrays)

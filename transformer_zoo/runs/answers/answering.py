@@ -351,12 +351,17 @@ class Widths:
     }
     return cls(lengths, decoding, positions, len(offers.sides) == 1)
 
-  def of_prompts(self, inputs: Ragged) -> int:
-    """Returns the width of inputs that outputs are made for."""
+  @property
+  def room(self) -> float:
+    """The number of positions of inputs that outputs are made for."""
     room = self.positions["inputs"]
     if self.one_sequence:
-      room += self._unread - self.decoding.max_length
-    return width(inputs, min(self.lengths["inputs"], room))
+      room += self.unread - self.decoding.max_length
+    return room
+
+  def of_prompts(self, inputs: Ragged) -> int:
+    """Returns the width of inputs that outputs are made for."""
+    return width(inputs, min(self.lengths["inputs"], self.room))
 
   def of_pairs(self, sides: Mapping[str, Ragged]) -> dict[str, int]:
     """Returns the widths of `inputs` and `targets`, by these names.
@@ -369,13 +374,13 @@ class Widths:
     }
     if self.one_sequence:
       longest = sum(side.lengths for side in sides.values()).max()
-      room = max(self.positions["targets"] + self._unread, int(longest))
+      room = max(self.positions["targets"] + self.unread, int(longest))
       widths["targets"] = min(widths["targets"], room)
       widths["inputs"] = min(widths["inputs"], room - widths["targets"])
     return widths
 
   @property
-  def _unread(self) -> int:
+  def unread(self) -> int:
     """The number of places of a row that are not read: that of the start."""
     return int(not self.decoding.start_before_prompt)
 

@@ -161,26 +161,45 @@ def make_encoder_scorer(
       "--checkpoint, or train with heads/spans.gin"
     )
 
-  def logits(params, batch):
-    apply = functools.partial(model.apply, {"params": params})
-    hidden_BLD = apply(batch, method="hidden")
-    places_B1, keywords = None, {}
-    if head == "span_beam":
-      from transformer_zoo.modules import span_beam
+  return scorer(jax.jit(functools.partial(head_logits, model, converter, head)))
 
-      real_BL = batch["encoder_input_tokens"] != model.pad_id
-      keywords["may_answer_BL"] = span_beam.may_answer(batch, real_BL)
-    if converter.answers_at_one_token:
-      tokens_BL = batch["encoder_input_tokens"]
-      places_B1 = jnp.zeros((len(tokens_BL), 1), jnp.int32)
-      if converter.answering == "last":
-        real_BL = tokens_BL != model.offers.pad_id
-        places_B1 += jnp.sum(real_BL, axis=1)[:, None] - 1
-    return apply(
-      hidden_BLD, head, places_BP=places_B1, method="logits", **keywords
-    )
 
-  return scorer(jax.jit(logits))
+def head_logits(
+  model: nn.Module,
+  converter: converters.Encoder,
+  head: str,
+  params,
+  batch: Mapping[str, jax.Array],
+) -> jax.Array:
+  """Returns the logits of a head of an encoder, float32.
+
+  Args:
+    model: An encoder, or an ensemble.
+    converter: The layout of a batch, which names the form.
+    head: The name of the head.
+    params: The parameters of the model.
+    batch: The features of some rows.
+
+  Returns:
+    [B, 1, C] of the token that answers where the form has one, else [B, L, C].
+  """
+  apply = functools.partial(model.apply, {"params": params})
+  hidden_BLD = apply(batch, method="hidden")
+  places_B1, keywords = None, {}
+  if head == "span_beam":
+    from transformer_zoo.modules import span_beam
+
+    real_BL = batch["encoder_input_tokens"] != model.pad_id
+    keywords["may_answer_BL"] = span_beam.may_answer(batch, real_BL)
+  if converter.answers_at_one_token:
+    tokens_BL = batch["encoder_input_tokens"]
+    places_B1 = jnp.zeros((tokens_BL.shape[0], 1), jnp.int32)
+    if converter.answering == "last":
+      real_BL = tokens_BL != model.offers.pad_id
+      places_B1 += jnp.sum(real_BL, axis=1)[:, None] - 1
+  return apply(
+    hidden_BLD, head, places_BP=places_B1, method="logits", **keywords
+  )
 
 
 def check_decoding(
