@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 import contextlib
+import importlib
 
 import pytest
 
 SIZES = {"train": 120, "validation": 48, "test": 24}
+DOCUMENTS = {"train": 2000, "validation": 60}
 
 
 @contextlib.contextmanager
 def only_few() -> Iterator[Mapping[str, int]]:
-  """Lets the tasks of the miniature world have `SIZES` examples."""
+  """Lets tasks of the miniature world have `SIZES`, corpora `DOCUMENTS`."""
   splits = pytest.importorskip("tasks.miniature.examples.splits")
+  source = importlib.import_module("tasks.miniature.source")
   with pytest.MonkeyPatch.context() as patch:
     for sizes in (
       splits.SIZES,
@@ -20,4 +23,6 @@ def only_few() -> Iterator[Mapping[str, int]]:
     ):
       for split, number in SIZES.items():
         patch.setitem(sizes, split, number)
+    for split, number in DOCUMENTS.items():
+      patch.setitem(source.NUM_DOCUMENTS, split, number)
     yield SIZES

@@ -6,6 +6,7 @@ import re
 import gin
 import pytest
 
+from tests import few_examples as few
 from transformer_zoo.cli import main as cli
 from transformer_zoo.studies.design import loading
 
@@ -50,7 +51,8 @@ def few_steps(tmp_path, monkeypatch):
   )
   for name, text in (("features", FEATURES), ("directions", DIRECTIONS)):
     (tmp_path / f"{name}.gin").write_text(text)
-  yield tmp_path
+  with few.only_few():
+    yield tmp_path
   gin.clear_config()
 
 
