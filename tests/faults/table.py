@@ -1023,6 +1023,18 @@ _AROUND = (
   + _of(
     "transformer_zoo/runs",
     (
+      "exported_programs.py",
+      "is_text_BT & (places_1T <= prefix_B1)",
+      "is_text_BT & (places_1T < prefix_B1)",
+      "runs/exported_programs_test.py",
+    ),
+    (
+      "exported_programs.py",
+      '"log_likelihood": -found["loss_sum"]',
+      '"log_likelihood": found["loss_sum"]',
+      "runs/exported_programs_test.py",
+    ),
+    (
       "step_counts.py",
       "math.ceil(epochs * math.ceil(examples / batch_size))",
       "math.ceil(epochs * (examples // batch_size))",

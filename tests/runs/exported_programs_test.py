@@ -2,6 +2,7 @@
 
 import functools
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -23,12 +24,11 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.runs import exported_programs
 from transformer_zoo.runs.answers import scoring
 
+ROOT = pathlib.Path(__file__).parents[2]
 LENGTHS = {"inputs": 16, "targets": 8}
 IDS = {"start_id": 0, "eos_id": 1, "pad_id": 0}
 BYTES = Vocabulary("bytes", extra_ids=0)
-# Its arguments: the folder of the programs, of .npz files with inputs, and the
-# name of a program; outputs lie beside the inputs then.
-SCRIPT = """
+BLOCK = """
 import json, pathlib, sys
 
 BLOCKED = {"transformer_zoo", "flax", "optax", "orbax", "gin", "seqio"}
@@ -39,7 +39,10 @@ class Block:
       raise ImportError(f"{name} is blocked")
 
 sys.meta_path.insert(0, Block())
-
+"""
+# Its arguments: the folder of the programs, and of .npz files with inputs whose
+# names begin with that of a program; outputs lie beside the inputs then.
+SCRIPT = """
 import jax
 from jax import export
 import numpy as np
@@ -60,6 +63,19 @@ assert not BLOCKED & {name.partition(".")[0] for name in sys.modules}
 """
 
 
+def python_alone(script, *words, cwd):
+  """Returns what a script prints where JAX is, and nothing of ours."""
+  done = subprocess.run(
+    [sys.executable, "-c", BLOCK + script, *map(str, words)],
+    env=quick_compilation.environment(1),
+    cwd=cwd,
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr
+  return done.stdout
+
+
 def run_alone(folder, inputs):
   """Returns the outputs of programs, in a process that has JAX alone.
 
@@ -72,14 +88,7 @@ def run_alone(folder, inputs):
   files = [f"{name}_{i}.npz" for i, (name, _) in enumerate(inputs)]
   for file, (_, arrays) in zip(files, inputs, strict=True):
     np.savez(place / file, **arrays)
-  done = subprocess.run(
-    [sys.executable, "-c", SCRIPT, str(folder), str(place)],
-    env=quick_compilation.environment(1),
-    cwd=folder,
-    capture_output=True,
-    text=True,
-  )
-  assert done.returncode == 0, done.stderr
+  python_alone(SCRIPT, folder, place, cwd=folder)
   return [dict(np.load(place / f"made_by_{file}")) for file in files]
 
 
@@ -227,41 +236,24 @@ def test_logits_of_a_head_are_ours(name, parts_and_head, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_is_exported_and_answers_as_zoo_infer_does(
-  finished, infer, zoo, tmp_path
-):
-  """The manifest tells how texts become ids, and outputs texts."""
-  folder = tmp_path / "exported"
+def test_the_guide_answers_as_zoo_infer_does(finished, infer, zoo, tmp_path):
+  folder = tmp_path / "exports" / "fine"
+  folder.parent.mkdir()
   code, output, error = zoo("export", finished, folder, "--platforms=cpu")
   assert code == 0, error
   assert re.fullmatch(
     f"{folder}: generate and score for cpu, [\\d,]+ parameters",
     output.splitlines()[-1],
   )
-  manifest = json.loads((folder / "manifest.json").read_text())
+  guide = (ROOT / "docs/guides/export.md").read_text(encoding="utf-8")
+  (block,) = re.findall(r"```python\n(.*?)```", guide, re.S)
   vocabulary = Vocabulary(folder / "vocabulary")
   questions = ["red car sees house", "green boat", "blue"]
-  around = manifest["around"]["inputs"]
-  rows = [
-    [*around["begin"], *vocabulary.encode(text), *around["end"]]
-    for text in questions
-  ]
-  ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
-  for row, found in zip(ids, rows, strict=True):
-    row[: len(found)] = found
-  lengths = np.array([*map(len, rows)], np.int32)
-  (made,) = run_alone(
-    folder, [("generate", {"inputs": ids, "input_lengths": lengths})]
-  )
-  answers = infer(finished, *questions)
-  assert [vocabulary.decode(row[0]) for row in made["tokens"].tolist()] == [
-    answer["prediction"] for answer in answers
-  ]
-  np.testing.assert_allclose(
-    made["log_likelihoods"][:, 0],
-    [answer["log_likelihood"] for answer in answers],
-    atol=1e-5,
-  )
+  ids = json.dumps([vocabulary.encode(text) for text in questions])
+  script = f"{block}\nprint(write(json.loads(sys.argv[1])))"
+  rows = json.loads(python_alone(script, ids, cwd=tmp_path))
+  answers = [answer["prediction"] for answer in infer(finished, *questions)]
+  assert [vocabulary.decode(row) for row in rows] == answers
 
 
 FROM_TEXT = DecodingOptions(start_before_prompt=False)
