@@ -244,7 +244,7 @@ def test_other_kinds_of_runs(kind):
     f"runs/{kind}.gin",
   ]
   given = [*REQUIRED[1:], "CHECKPOINT_PATH='x'"]
-  config.load(files, given, root=kind, given=["examples"])
+  config.load(files, given, root=kind)
   assert "CHECKPOINT_PATH = 'x'" in config.operative_config()
 
 
@@ -265,7 +265,7 @@ def test_rule_sets(kind):
     bindings[-2] = "CHECKPOINT_PATH='x'"
   for name in rule_sets.SHIPPED:
     shipped = [*files, f"partitioning/{name}.gin"]
-    config.load(shipped, bindings, root=kind, given=["examples"])
+    config.load(shipped, bindings, root=kind)
     mesh = gin.get_bindings(kind)["partitioning"].mesh()
     assert tuple(mesh.shape.values()) == (2, 2, 2)
 

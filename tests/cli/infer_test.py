@@ -21,14 +21,13 @@ def test_all_adapters_answer_what_is_read_once(monkeypatch, capsys):
     ),
   )
   monkeypatch.setattr(checkpoint_arguments, "load_for_inference", lambda *_: ())
-  monkeypatch.setattr(
-    config,
-    "call",
-    lambda _, examples, **__: [
+  inference = types.SimpleNamespace(
+    answers=lambda examples, **_: [
       {**example, "prediction": example["inputs"], "score": 0.0}
       for example in examples
-    ],
+    ]
   )
+  monkeypatch.setattr(config, "call", lambda _: inference)
   words = ["infer", "--checkpoint=.", "--adapter=one=a", "--adapter=two=b"]
   assert not main.main(words)
   assert capsys.readouterr().out.splitlines() == [

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo import config
+from transformer_zoo.api import configurations
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
@@ -285,7 +286,7 @@ def test_what_lies_above_a_run_is_not_its_own(tmp_path):
   furnish(runs)
   furnish(runs.parent)
   for path in (run, run / "checkpoints", run / "checkpoints" / "10", alone):
-    assert checkpoint_arguments.vocabulary(str(path)) is None
+    assert configurations.vocabulary(str(path)) is None
     with pytest.raises(UserError, match="nothing beside the checkpoint"):
       configuration_of(path, "infer")
   furnish(run)
@@ -293,7 +294,7 @@ def test_what_lies_above_a_run_is_not_its_own(tmp_path):
   for path in (run, run / "checkpoints", run / "checkpoints" / "10", alone):
     own = alone.parent if path == alone else run
     expected = str(own / "huggingface")
-    assert checkpoint_arguments.vocabulary(str(path)) == expected
+    assert configurations.vocabulary(str(path)) == expected
     found = configuration_of(path, "infer")
     assert found.gin_files[0] == str(own / "config.gin")
 
@@ -302,7 +303,7 @@ def test_a_file_that_configures_the_command_is_all(tmp_path):
   file = tmp_path / "own.gin"
   file.write_text("MODEL = @DecoderOnly()\ninfer.model = %MODEL\n")
   found = configuration_of(tmp_path, "infer", f"--gin_file={file}")
-  assert found == checkpoint_arguments.Configuration([str(file)])
+  assert found == configurations.Configuration([str(file)])
 
 
 @pytest.mark.parametrize("kind", ["infer", "evaluate"])
@@ -323,7 +324,6 @@ def test_a_model_is_enough_of_a_configuration(tmp_path, kind, named):
     found.gin_files,
     [*found.overrides, *overrides],
     root=kind,
-    given=["examples"],
     defaults=found.defaults,
   )
   assert config.setting("batch_size") == 3

@@ -19,9 +19,9 @@ from tests import tiny_models
 from tests import tiny_t5
 from tests import tokenizer_directories
 from transformer_zoo import config as zoo_config
+from transformer_zoo.api import configurations
 from transformer_zoo.checkpoints import converted_run
 from transformer_zoo.checkpoints import tokenizer_files
-from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import main as cli
 from transformer_zoo.conversion import target as conversion_target
 from transformer_zoo.conversion.convert import convert
@@ -143,15 +143,14 @@ def test_the_configuration_serves_every_command(place, kind, files):
     if kind != "train"
     else ["MODEL_DIR='a'", "MIXTURE_OR_TASK_NAME='b'"],
     root=kind,
-    given=["examples"] if kind == "infer" else [],
   )
 
 
 def test_the_vocabulary_came_along(place):
-  found = checkpoint_arguments.vocabulary(str(place / "run"))
+  found = configurations.vocabulary(str(place / "run"))
   assert found == str(place / "run" / "huggingface")
   step = str(place / "run" / "checkpoints" / "0")
-  assert checkpoint_arguments.vocabulary(step) == found
+  assert configurations.vocabulary(step) == found
 
 
 def test_narrow_numbers(place, tmp_path):

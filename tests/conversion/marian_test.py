@@ -1,6 +1,5 @@
 """Marian's directories bring their vocabulary and what they forbid."""
 
-import argparse
 import ast
 import json
 import shutil
@@ -11,10 +10,10 @@ import pytest
 from tests import marian_vocabulary
 from tests import tiny_models
 from tests.golden import families
+from transformer_zoo.api import configurations
 from transformer_zoo.checkpoints import generation_config
 from transformer_zoo.checkpoints import run_contents
 from transformer_zoo.checkpoints import tokenizer_files
-from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.conversion.convert import convert
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -105,10 +104,7 @@ def test_targets_are_cut_as_targets(place, infer, tmp_path):
 
 @pytest.mark.parametrize("kind", ["infer", "evaluate"])
 def test_every_command_forbids_it(place, kind, capsys):
-  arguments = argparse.Namespace(
-    gin_file=[], checkpoint=[str(place / "theirs")], overrides=[]
-  )
-  found = checkpoint_arguments.configuration(arguments, kind)
+  found = configurations.of_checkpoint(str(place / "theirs"), kind)
   padding = Vocabulary(place / "theirs").pad_id
   assert capsys.readouterr().err == (
     f"decoding as {place / 'theirs'} says: forbidden_ids=({padding},)\n"

@@ -176,7 +176,6 @@ def test_shipped_options_reach_every_kind_of_run(kind, name, options):
       *(["MODEL_DIR='run'"] if trained else ["CHECKPOINT_PATH='x'"]),
     ],
     root=kind,
-    given=["examples"],
   )
   bound = gin.get_bindings(kind)["decoding"]
   gin.clear_config()

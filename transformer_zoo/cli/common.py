@@ -6,12 +6,12 @@ import contextlib
 import importlib
 import json
 import os
-import re
 import sys
-import tempfile
 import traceback
 from typing import Any
 
+from transformer_zoo.api.library_logs import not_logged_by_libraries
+from transformer_zoo.api.library_logs import quiet_stderr
 from transformer_zoo.cli import completions
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import clusters
@@ -19,12 +19,6 @@ from transformer_zoo.processes import distributed
 
 # The exit code of a process that ends the others by a crash.
 _CRASHED = 1
-# A line of absl's C++ logging, as in `I0000 00:00:1764 2142 port.cc:153] ...`.
-_LOGGED = re.compile(
-  rb"[IWEF]\d{4} [\d:.]+ +\d+ [\w./]+:\d+\] |"
-  rb"\d{4}-\d\d-\d\d [\d:.]+: [IWEF] |"
-  rb"WARNING: All log messages before absl::InitializeLog\(\) is called"
-)
 
 
 def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
@@ -227,43 +221,6 @@ def registered_tasks() -> Any:
 
     registration.register_tasks(os.environ.get("ZOO_DATA_DIR") or None)
     return importlib.import_module("seqio")
-
-
-def not_logged_by_libraries(line: bytes) -> bool:
-  """Whether a line of stderr is of the project or its user."""
-  return _LOGGED.match(line) is None
-
-
-@contextlib.contextmanager
-def quiet_stderr(
-  keep: Callable[[bytes], bool] = lambda line: False,
-) -> Iterator[None]:
-  """Keeps back what is written to stderr, unless it ends in a crash.
-
-  TensorFlow's libraries write a page about drivers and instruction sets while
-  they load, before any setting of theirs is read.
-
-  Args:
-    keep: tells which lines are written nevertheless, at the end.
-  """
-  with tempfile.TemporaryFile() as kept:
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    os.dup2(kept.fileno(), 2)
-    try:
-      yield
-      sys.stderr.flush()
-      kept.seek(0)
-      os.write(stderr, b"".join(filter(keep, kept)))
-    except UserError:
-      raise
-    except BaseException:
-      kept.seek(0)
-      os.write(stderr, kept.read())
-      raise
-    finally:
-      os.dup2(stderr, 2)
-      os.close(stderr)
 
 
 def print_json(value: Any) -> None:

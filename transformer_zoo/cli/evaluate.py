@@ -9,6 +9,7 @@ the run folder. A killed evaluation continues by the same command.
 import argparse
 import json
 
+from transformer_zoo.api import configurations
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
@@ -91,7 +92,7 @@ def _evaluated(arguments: argparse.Namespace) -> str:
     defaults=found.defaults,
     extra=[
       *found.overrides,
-      checkpoint_arguments.binding(arguments),
+      configurations.binding(arguments.checkpoint),
       *generation_config.instead(arguments.overrides),
       f"MIXTURE_OR_TASK_NAME={arguments.mixture!r}",
       f"evaluate.split={split!r}",

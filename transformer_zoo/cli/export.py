@@ -17,8 +17,6 @@ EXAMPLE = (
   "zoo export runs/first exports/first \\\n"
   "    --vocabulary tasks/miniature/vocabulary.model"
 )
-# Settings of `infer` that no program depends on.
-_OF_ANSWERS = ("batch_size", "num_fillings", "reading", "one_by_one")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads the checkpoint and writes the folder."""
-  checkpoint_arguments.load_for_inference(arguments, [])
+  checkpoint_arguments.load_for_inference(arguments)
   from transformer_zoo import config
   from transformer_zoo.runs import exported_programs
 
-  settings = config.arguments("infer")
-  if arguments.platforms:
-    settings["platforms"] = arguments.platforms.split(",")
+  named = arguments.platforms
   exported_programs.write_checkpoint(
     arguments.folder,
-    **{n: v for n, v in settings.items() if n not in _OF_ANSWERS},
+    config.call("infer"),
+    platforms=named.split(",") if named else exported_programs.PLATFORMS,
   )

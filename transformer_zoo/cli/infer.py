@@ -106,9 +106,8 @@ def _infer(
   checkpoint_arguments.load_for_inference(arguments, extra, defaults)
   from transformer_zoo import config
 
-  answers = config.call(
-    "infer",
-    examples=examples,
+  answers = config.call("infer").answers(
+    examples,
     scored=arguments.score,
     one_by_one=arguments.interactive,
     journal_path=example_files.journal_of(arguments.output),

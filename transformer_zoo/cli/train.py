@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pathlib
 import sys
 
+from transformer_zoo.api import configurations
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
@@ -53,12 +54,13 @@ def run(arguments: argparse.Namespace) -> None:
   """Loads, trains, prints where the result is."""
   if arguments.seeds is None and arguments.restarts:
     raise UserError("--restarts needs --seeds, the number of runs that count")
-  with checkpoint_arguments.of_initial_checkpoint(arguments) as found:
+  given = checkpoint_arguments.given(arguments)
+  with configurations.of_initial_checkpoint(given) as found:
     _run(arguments, found)
 
 
 def _run(
-  arguments: argparse.Namespace, found: checkpoint_arguments.Configuration
+  arguments: argparse.Namespace, found: configurations.Configuration
 ) -> None:
   extra = [f"PROFILE={arguments.profile!r}"] if arguments.profile else []
 

@@ -8,7 +8,8 @@ the configuration of a run as text, `text_of` a part of it; `config_hash` and
 (transformer_zoo/effects.py). `setting` is the value of one parameter.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+import contextlib
 import functools
 from typing import Any
 
@@ -32,7 +33,6 @@ from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
 
 __all__ = [
-  "arguments",
   "bound",
   "build",
   "call",
@@ -41,6 +41,7 @@ __all__ = [
   "defines",
   "difference",
   "folders",
+  "kept",
   "load",
   "macros",
   "operative_config",
@@ -143,7 +144,7 @@ def check_names(
     UserError: A file is missing or does not parse, a name does not exist, or a
       binding is unused.
   """
-  kept = [*_loaded]
+  loaded = [*_loaded]
   try:
     with registry.importing_nothing():
       read = [reading.read_default(text) for text in defaults]
@@ -156,7 +157,7 @@ def check_names(
   except RecursionError as error:
     raise UserError("macros refer to each other in a circle") from error
   finally:
-    _loaded[:] = kept
+    _loaded[:] = loaded
     _reached.clear()
   return {b.scope: b.value for b in read if b.selector == MACRO}
 
@@ -189,16 +190,6 @@ def call(name: str, **arguments: Any) -> Any:
   return _without_gin_trace(
     functools.partial(gin.get_configurable(name), **arguments)
   )
-
-
-def arguments(name: str) -> dict[str, Any]:
-  """Builds the arguments that gin binds to a configurable, without calling it.
-
-  Args:
-    name: The name of the configurable, such as `infer`.
-  """
-  registry.load(name)
-  return _without_gin_trace(functools.partial(gin.get_bindings, name))
 
 
 def defines(macro: str) -> bool:
@@ -237,15 +228,22 @@ def build(
   Raises:
     UserError: `load` refuses the files or bindings.
   """
-  global _loaded_root
-  kept, kept_imports, kept_root = [*_loaded], [*_loaded_imports], _loaded_root
-  try:
+  with kept():
     load(gin_files, bindings, root=macro, **options)
     return value(macro)
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+  """Restores the configuration at the end of the context."""
+  global _loaded_root
+  loaded, imports, root = [*_loaded], [*_loaded_imports], _loaded_root
+  try:
+    yield
   finally:
-    _bind(kept)
-    _loaded_imports[:] = kept_imports
-    _loaded_root = kept_root
+    _bind(loaded)
+    _loaded_imports[:] = imports
+    _loaded_root = root
 
 
 def operative_config(*roots: str) -> str:

@@ -36,7 +36,8 @@ ROOMS = (
   *("evaluation/scorers", "modules", "objectives", "peft", "runs", "training"),
 )
 _REGISTERED = re.compile(
-  r'^@gin\.register(?:\(module="([\w.]+)"\))?\n(?:@.*\n)*(?:class|def) (\w+)'
+  r'^@gin\.register(?:\((?:"(\w+)"|module="([\w.]+)")\))?\n(?:@.*\n)*'
+  r"(?:class|def) (\w+)"
   r'|^gin\.external_configurable\(\s*\w+,\s*"(\w+)",\s*module="([\w.]+)"',
   re.MULTILINE,
 )
@@ -64,10 +65,17 @@ class Parameter(NamedTuple):
 
 
 class _Place(NamedTuple):
-  """The module of a configurable, with the class to register if it does not."""
+  """The module of a configurable.
+
+  Attributes:
+    module: The module that defines it.
+    external: The class to register if the module does not.
+    defined: Its name in the module if it is registered by another one.
+  """
 
   module: str
   external: str | None = None
+  defined: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,9 +164,10 @@ def _places(rooms: tuple[str, ...]) -> dict[str, _Place]:
       parts = file.relative_to(package.parent).with_suffix("").parts
       module = ".".join(parts)
       for found in _REGISTERED.finditer(file.read_text(encoding="utf-8")):
-        scope, name, external, external_scope = found.groups()
-        selector = f"{scope or external_scope or module}.{name or external}"
-        places[selector] = _Place(module)
+        given, scope, defined, external, external_scope = found.groups()
+        name = given or defined or external
+        selector = f"{scope or external_scope or module}.{name}"
+        places[selector] = _Place(module, defined=given and defined)
   return places
 
 
@@ -335,7 +344,8 @@ def mark(name: str, parameter: str) -> effects.Effect | None:
 def _source_parameters(configurable: _Unimported) -> frozenset[str] | None:
   """The names of the parameters, None if the source does not show them."""
   place = _places(ROOMS)[configurable.selector]
-  name = place.external or configurable.selector.rpartition(".")[2]
+  name = place.external or place.defined
+  name = name or configurable.selector.rpartition(".")[2]
   return signatures.parameters(place.module, name)
 
 

@@ -37,16 +37,11 @@ from transformer_zoo.modules.attention.dot_product import KernelChoice
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.peft import substitution
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs.answers import encoder_answers
 from transformer_zoo.runs.answers import scoring
 from transformer_zoo.runs.answers.answering import Widths
-from transformer_zoo.runs.infer import find_vocabulary
-from transformer_zoo.runs.loading import ensembles
-from transformer_zoo.runs.loading import restoration
+from transformer_zoo.runs.infer import Inference
 from transformer_zoo.tensors import safetensors
 from transformer_zoo.tensors.lazy_tensors import Tensor
-from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
-from transformer_zoo.training.sharding.partitioning import Partitioning
 
 Arrays = Mapping[str, jax.Array]
 
@@ -94,18 +89,8 @@ class _Program:
 
 def write_checkpoint(
   folder: str | os.PathLike[str],
+  inference: Inference,
   *,
-  model: nn.Module,
-  checkpoint_path: str | Sequence[str],
-  task_feature_lengths: Mapping[str, int],
-  mixture_or_task_name: str | None = None,
-  prepared_dir: str = "runs/prepared",
-  vocabulary_path: str | None = None,
-  extra_ids: int | None = None,
-  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
-  converter: converters.Converter = converters.ENCODER_DECODER,
-  decoding: DecodingOptions = GREEDY,
-  scorer: Callable[..., Any] | None = None,
   platforms: Sequence[str] = PLATFORMS,
   report: Callable[[str], None] = print,
 ) -> None:
@@ -113,77 +98,30 @@ def write_checkpoint(
 
   Args:
     folder: The folder to write, which does not exist.
-    model: The architecture; this and the arguments up to `scorer` are those of
-      `infer`.
-    checkpoint_path: The path of the checkpoint.
-    task_feature_lengths: The number of tokens of each feature.
-    mixture_or_task_name: The name of a prepared mixture, or None.
-    prepared_dir: The folder of prepared data.
-    vocabulary_path: The path of the vocabulary, or None.
-    extra_ids: The number of sentinels of that vocabulary, or None.
-    partitioning: The layout of the parameters while they are read.
-    converter: The layout of a batch.
-    decoding: The options of the search for outputs.
-    scorer: The class that reads the head of an encoder.
+    inference: The checkpoint and how it answers.
     platforms: The platforms that the programs run on.
     report: A function that is called with sentences on what was done.
 
   Raises:
     UserError: The configuration cannot be used, or as `write`.
   """
-  vocabulary = find_vocabulary(
-    mixture_or_task_name,
-    prepared_dir,
-    vocabulary_path,
-    extra_ids,
-    form=converter.form,
-  )
-  inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
-  checkpoint = ensembles.locate(checkpoint_path)
-  model = ensembles.model_of(model, checkpoint)
-  check(
-    folder,
-    model,
-    converter=converter,
-    lengths=task_feature_lengths,
-    decoding=decoding,
-    scorer=scorer,
-    platforms=platforms,
-  )
-  names = ()
-  if not converter.writes:
-    names = encoder_answers.HeadAnswers.of(
-      model,
-      converter,
-      checkpoint[0],
-      mixture_or_task_name,
-      prepared_dir,
-      scorer=scorer,
-      num_fillings=1,
-    ).class_names
-  mesh = partitioning.mesh()
-  with partitioning.activate(mesh):
-    params = restoration.restore(
-      model,
-      partitioning,
-      mesh,
-      mesh.size,
-      *checkpoint,
-      vocabularies=[vocabulary],
-      class_names=names,
-    )
+  inference.check()
+  of_programs = {
+    "converter": inference.converter,
+    "lengths": inference.task_feature_lengths,
+    "decoding": inference.decoding,
+    "scorer": inference.scorer,
+    "platforms": platforms,
+  }
+  check(folder, inference.whole_model, **of_programs)
   write(
     folder,
-    model,
-    params,
-    vocabulary,
-    converter=converter,
-    lengths=task_feature_lengths,
-    decoding=decoding,
-    scorer=scorer,
-    class_names=names,
-    platforms=platforms,
+    inference.whole_model,
+    inference.params,
+    inference.vocabulary,
+    class_names=inference.class_names,
     report=report,
+    **of_programs,
   )
 
 

@@ -7,6 +7,8 @@ killed continues after them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import dataclasses
+import functools
 import itertools
 import pathlib
 import sys
@@ -14,6 +16,7 @@ from typing import Any
 
 from flax import linen as nn
 import gin
+import jax
 
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import forms
@@ -41,38 +44,14 @@ from transformer_zoo.training.sharding.partitioning import Partitioning
 Example = Mapping[str, Any]
 
 
-@gin.register
-def infer(
-  examples: Iterable[Mapping[str, Any]],
-  *,
-  model: nn.Module,
-  checkpoint_path: str | Sequence[str],
-  task_feature_lengths: Mapping[str, int],
-  batch_size: int,
-  mixture_or_task_name: str | None = None,
-  prepared_dir: Place[str] = "runs/prepared",
-  vocabulary_path: str | None = None,
-  extra_ids: int | None = None,
-  partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
-  converter: converters.Converter = converters.ENCODER_DECODER,
-  decoding: DecodingOptions = GREEDY,
-  scorer: Callable[..., Any] | None = None,
-  num_fillings: int = 5,
-  reading: Reading | None = None,
-  scored: bool = False,
-  one_by_one: bool = False,
-  journal_path: Place[str | None] = None,
-) -> Iterator[dict[str, Any]]:
-  """Answers texts, or scores targets that are given.
+@gin.register("infer")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inference:
+  """A checkpoint that answers texts, or scores targets that are given.
 
-  Args:
-    examples: The examples. Each has `inputs` as the model was trained on, task
-      prefix included, and `targets` if they are scored or an optional `prefix`
-      that the answer begins with. Other keys are passed on, except for an
-      answer or a score from before. A language model that was trained on
-      targets alone continues `inputs`; an encoder reads several texts that tabs
-      divide. The first of several processes reads
-      the examples and shares them.
+  Parameters are read and programs compiled once, by what asks first.
+
+  Attributes:
     model: The architecture.
     checkpoint_path: The path of a run folder or of one of its steps, of a
       Hugging Face directory or of a T5X checkpoint; several paths answer as an
@@ -94,130 +73,257 @@ def infer(
     num_fillings: The number of tokens that an encoder names for each mask.
     reading: What is read off the model instead of its answers (`readings.py`):
       the vector of a text, the weights of attention; None for answers.
-    scored: Whether the log-likelihood of the targets is computed and nothing is
-      decoded.
-    one_by_one: Whether each example is answered before the next one is read.
-    journal_path: The path of a file of finished answers, with which a run that
-      was killed continues; None for no file.
-
-  Yields:
-    Each example with the values that `answering.Answering` adds to it, or
-    `encoder_answers.EncoderAnswering`, or the reading.
-
-  Raises:
-    UserError: The configuration or an example cannot be used as it is.
   """
-  inputs.check_at_least(
-    1, BATCH_SIZE=batch_size, **{"infer.num_fillings": num_fillings}
-  )
-  task_feature_lengths = inputs.whole_lengths(converter, task_feature_lengths)
-  vocabulary = find_vocabulary(
-    mixture_or_task_name,
-    prepared_dir,
-    vocabulary_path,
-    extra_ids,
-    form=converter.form,
-  )
-  inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
-  inputs.check_converter(model, converter)
-  if converter.writes:
-    scoring.check_decoding(model, decoding, task_feature_lengths["targets"])
-  checkpoint = ensembles.locate(checkpoint_path)
-  model = ensembles.model_of(model, checkpoint)
-  mesh = partitioning.mesh()
-  if one_by_one:
-    batch_size = batch_shares(mesh)
-  features = ("inputs", "targets") if scored else ("inputs",)
-  examples = check_texts(examples, features)
-  if reading is not None:
-    reading.model_of(model)  # Checks both.
-  elif not converter.writes:
-    reading = encoder_answers.HeadAnswers.of(
-      model,
-      converter,
-      checkpoint[0],
-      mixture_or_task_name,
-      prepared_dir,
-      scorer=scorer,
-      num_fillings=num_fillings,
+
+  model: nn.Module
+  checkpoint_path: str | Sequence[str]
+  task_feature_lengths: Mapping[str, int]
+  batch_size: int
+  mixture_or_task_name: str | None = None
+  prepared_dir: Place[str] = "runs/prepared"
+  vocabulary_path: str | None = None
+  extra_ids: int | None = None
+  partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE
+  converter: converters.Converter = converters.ENCODER_DECODER
+  decoding: DecodingOptions = GREEDY
+  scorer: Callable[..., Any] | None = None
+  num_fillings: int = 5
+  reading: Reading | None = None
+
+  def changed(self, **changes: Any) -> "Inference":
+    """Returns a copy that shares what was read: parameters and vocabulary.
+
+    Args:
+      **changes: Attributes that neither of them depends on, as `decoding`,
+        `reading` and `num_fillings`.
+    """
+    copy = dataclasses.replace(self, **changes)
+    for name in _READ & self.__dict__.keys():
+      copy.__dict__[name] = self.__dict__[name]
+    return copy
+
+  def check(self) -> None:
+    """Checks all that can be before an example is read.
+
+    Raises:
+      UserError: The configuration cannot be used as it is.
+    """
+    inputs.check_at_least(
+      1,
+      BATCH_SIZE=self.batch_size,
+      **{"infer.num_fillings": self.num_fillings},
     )
-  if reading is not None:
-    if scored:
-      raise UserError(
-        "--score gives the log-likelihoods of texts that a model writes, and "
-        "an encoder writes none; zoo evaluate scores the labels of a task"
+    lengths = self.lengths
+    inputs.check_vocabulary(
+      self.model, self.vocabulary, repr(self.vocabulary.path)
+    )
+    inputs.check_converter(self.model, self.converter)
+    if self.converter.writes:
+      scoring.check_decoding(self.model, self.decoding, lengths["targets"])
+    if self.reading is not None:
+      self.reading.model_of(self.whole_model)
+
+  @functools.cached_property
+  def lengths(self) -> dict[str, int]:
+    """The number of tokens of every feature."""
+    return inputs.whole_lengths(self.converter, self.task_feature_lengths)
+
+  @functools.cached_property
+  def vocabulary(self) -> Vocabulary:
+    """The vocabulary of texts."""
+    return find_vocabulary(
+      self.mixture_or_task_name,
+      self.prepared_dir,
+      self.vocabulary_path,
+      self.extra_ids,
+      form=self.converter.form,
+    )
+
+  @functools.cached_property
+  def checkpoint(self) -> Sequence[pathlib.Path]:
+    """The folders of the checkpoints."""
+    return ensembles.locate(self.checkpoint_path)
+
+  @functools.cached_property
+  def whole_model(self) -> nn.Module:
+    """The model, or the ensemble of it that several checkpoints make."""
+    return ensembles.model_of(self.model, self.checkpoint)
+
+  @functools.cached_property
+  def mesh(self) -> jax.sharding.Mesh:
+    """The mesh of devices."""
+    return self.partitioning.mesh()
+
+  @functools.cached_property
+  def params(self) -> Any:
+    """The parameters on the mesh."""
+    with self.partitioning.activate(self.mesh):
+      return restoration.restore(
+        self.whole_model,
+        self.partitioning,
+        self.mesh,
+        self.batch_size,
+        *self.checkpoint,
+        vocabularies=[self.vocabulary],
+        class_names=self.class_names,
       )
-    examples = reading.check(examples, vocabulary)
-  elif scored:
-    examples = check_no_prefixes(examples)
-  else:
-    examples = check_prefixes(
-      examples,
-      vocabulary,
-      decoding.with_length(task_feature_lengths["targets"]),
+
+  @property
+  def class_names(self) -> Sequence[str]:
+    """The names of the classes or tags of an encoder's head, or none."""
+    return getattr(self._read, "class_names", ())
+
+  @functools.cached_property
+  def _read(self) -> Reading | None:
+    """What is read off the model; None for what it writes."""
+    if self.reading is not None or self.converter.writes:
+      return self.reading
+    return encoder_answers.HeadAnswers.of(
+      self.whole_model,
+      self.converter,
+      self.checkpoint[0],
+      self.mixture_or_task_name,
+      self.prepared_dir,
+      scorer=self.scorer,
+      num_fillings=self.num_fillings,
     )
-  if converters.continues(converter) and not decoding.start_before_prompt:
-    examples = check_prompts(examples, vocabulary)
-  examples = distributed.shared(
-    "the examples", examples, 1 if one_by_one else batch_size
-  )
-  if not one_by_one:
+
+  @functools.cached_property
+  def answering(self) -> Any:
+    """What computes answers batch by batch, as `answering.Answering`."""
+    make = answering.Answering if self._read is None else self._read.answering
+    return make(
+      self.whole_model,
+      self.vocabulary,
+      params=self.params,
+      mesh=self.mesh,
+      lengths=self.lengths,
+      batch_size=self.batch_size,
+      converter=self.converter,
+      decoding=self.decoding,
+      report=_say,
+    )
+
+  def answers(
+    self,
+    examples: Iterable[Example],
+    *,
+    scored: bool = False,
+    one_by_one: bool = False,
+    journal_path: str | None = None,
+  ) -> Iterator[dict[str, Any]]:
+    """Answers texts, or scores targets that are given.
+
+    Args:
+      examples: The examples. Each has `inputs` as the model was trained on,
+        task prefix included, and `targets` if they are scored or an optional
+        `prefix` that the answer begins with. Other keys are passed on, except
+        for an answer or a score from before. A language model that was trained
+        on targets alone continues `inputs`; an encoder reads several texts that
+        tabs divide. The first of several processes reads the examples and
+        shares them.
+      scored: Whether the log-likelihood of the targets is computed and nothing
+        is decoded.
+      one_by_one: Whether each example is answered before the next one is read.
+      journal_path: The path of a file of finished answers, with which a run
+        that was killed continues; None for no file.
+
+    Yields:
+      Each example with the values that `answering.Answering` adds to it, or
+      `encoder_answers.EncoderAnswering`, or the reading.
+
+    Raises:
+      UserError: The configuration or an example cannot be used as it is.
+    """
+    self.check()
+    if one_by_one:
+      single = self.changed(batch_size=batch_shares(self.mesh))
+      for number, example in enumerate(
+        distributed.shared("the examples", single.checked(examples, scored), 1)
+      ):
+        (answer,), *_ = single.computed([example], number, scored)
+        yield answer
+      return
     # A bad example is refused before anything is computed.
-    examples = list(examples)
-  with partitioning.activate(mesh):
-
-    def compute(examples, first=0):
-      parts = {
-        "params": restoration.restore(
-          model,
-          partitioning,
-          mesh,
-          batch_size,
-          *checkpoint,
-          vocabularies=[vocabulary],
-          class_names=getattr(reading, "class_names", ()),
-        ),
-        "mesh": mesh,
-        "batch_size": batch_size,
-        "converter": converter,
-        "report": _say,
-      }
-      make = answering.Answering if reading is None else reading.answering
-      answers = make(
-        model,
-        vocabulary,
-        lengths=task_feature_lengths,
-        decoding=decoding,
-        **parts,
+    examples = list(
+      distributed.shared(
+        "the examples", self.checked(examples, scored), self.batch_size
       )
-      if scored:
-        return answers.scores(examples, first)
-      if one_by_one:
-        singles = ([example] for example in examples)
-        return itertools.chain.from_iterable(
-          answers.answers(single, first) for first, single in enumerate(singles)
-        )
-      return answers.answers(examples, first)
-
+    )
     if journal_path is None:
-      batches = compute(examples)
+      batches = self.computed(examples, 0, scored)
     else:
       parts = fingerprint.of_inference(
-        model,
-        checkpoint,
-        vocabulary,
+        self.whole_model,
+        self.checkpoint,
+        self.vocabulary,
         examples,
-        lengths=task_feature_lengths,
-        batch_size=batch_size,
-        converter=converter,
-        decoding=decoding,
+        lengths=self.lengths,
+        batch_size=self.batch_size,
+        converter=self.converter,
+        decoding=self.decoding,
         scored=scored,
-        settings={} if reading is None else {"answers": str(reading)},
+        settings={} if self._read is None else {"answers": str(self._read)},
       )
       batches = _journalled(
-        pathlib.Path(journal_path), parts, examples, compute
+        pathlib.Path(journal_path),
+        parts,
+        examples,
+        functools.partial(self.computed, scored=scored),
       )
     yield from itertools.chain.from_iterable(batches)
+
+  def checked(
+    self, examples: Iterable[Example], scored: bool
+  ) -> Iterator[Example]:
+    """Yields the examples, which the model can read.
+
+    Args:
+      examples: The examples.
+      scored: Whether their targets are scored.
+
+    Raises:
+      UserError: An example cannot be used as it is.
+    """
+    features = ("inputs", "targets") if scored else ("inputs",)
+    examples = check_texts(examples, features)
+    if self._read is not None:
+      if scored:
+        raise UserError(
+          "--score gives the log-likelihoods of texts that a model writes, and "
+          "an encoder writes none; zoo evaluate scores the labels of a task"
+        )
+      examples = self._read.check(examples, self.vocabulary)
+    elif scored:
+      examples = check_no_prefixes(examples)
+    else:
+      examples = check_prefixes(
+        examples,
+        self.vocabulary,
+        self.decoding.with_length(self.lengths["targets"]),
+      )
+    starts = self.decoding.start_before_prompt
+    if converters.continues(self.converter) and not starts:
+      examples = check_prompts(examples, self.vocabulary)
+    return examples
+
+  def computed(
+    self, examples: Iterable[Example], first: int, scored: bool
+  ) -> Iterator[list[dict[str, Any]]]:
+    """Yields the batches of examples with their answers.
+
+    Args:
+      examples: Examples that were checked.
+      first: The number of the first one, which random draws depend on.
+      scored: Whether their targets are scored.
+    """
+    with self.partitioning.activate(self.mesh):
+      compute = self.answering.scores if scored else self.answering.answers
+      yield from compute(examples, first)
+
+
+# What `Inference.changed` hands on.
+_READ = {"vocabulary", "checkpoint", "whole_model", "mesh", "params"}
 
 
 def check_texts(

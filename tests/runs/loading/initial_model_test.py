@@ -6,6 +6,7 @@ import pytest
 from tests import prepared_forms
 from tests import tiny_models
 from transformer_zoo import config
+from transformer_zoo.api import configurations
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import main as cli
 from transformer_zoo.cli import train
@@ -39,7 +40,8 @@ def loaded(path, *files, overrides=()):
   words = ["train", *(f"--gin_file={name}" for name in files)]
   arguments = cli.build_parser(words).parse_args(words)
   arguments.overrides = [*OWN, f"INITIAL_CHECKPOINT_PATH={path!r}", *overrides]
-  with checkpoint_arguments.of_initial_checkpoint(arguments) as found:
+  given = checkpoint_arguments.given(arguments)
+  with configurations.of_initial_checkpoint(given) as found:
     config.load(found.gin_files, arguments.overrides, defaults=found.defaults)
 
 

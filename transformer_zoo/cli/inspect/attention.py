@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     example = {"inputs": arguments.text}
   else:
     example = {"inputs": text} | ({"targets": targets} if tab else {})
-  (found,) = config.call("infer", examples=[example], one_by_one=True)
+  (found,) = config.call("infer").answers([example], one_by_one=True)
   maps = found["attention"]
   page = attention_page.render(arguments.text, arguments.checkpoint[0], maps)
   files = [output.with_suffix(ending) for ending in (".html", ".npz")]

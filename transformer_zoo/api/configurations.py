@@ -1,0 +1,275 @@
+"""The configuration that a checkpoint is read with.
+
+A run has its config.gin, a Hugging Face directory its config.json; a T5X
+checkpoint tells nothing of its model. Gin files of the user come after.
+"""
+
+from collections.abc import Iterator, Sequence
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sys
+import tempfile
+
+from transformer_zoo.api.library_logs import not_logged_by_libraries
+from transformer_zoo.api.library_logs import quiet_stderr
+from transformer_zoo.errors import UserError
+
+_STEPS = "checkpoints"
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+  """The configuration that a command loads for a checkpoint.
+
+  Attributes:
+    gin_files: The gin files, in order.
+    overrides: The overrides after the files and before the user's.
+    defaults: The overrides for settings that neither the files nor the user
+      binds.
+  """
+
+  gin_files: Sequence[str]
+  overrides: Sequence[str] = ()
+  defaults: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+  """What a user gives beside a checkpoint.
+
+  Attributes:
+    gin_files: The names of gin files.
+    overrides: The overrides `NAME=VALUE`.
+    search_paths: The folders that are searched for gin files first.
+  """
+
+  gin_files: Sequence[str] = ()
+  overrides: Sequence[str] = ()
+  search_paths: Sequence[str] = ()
+
+
+def of_checkpoint(
+  checkpoint: str, kind: str, given: Given = Given()
+) -> Configuration:
+  """The configuration for a checkpoint.
+
+  Gin files of the user that configure the whole command are loaded alone. Those
+  that configure a model come after `runs/<kind>.gin`; others also after the
+  model of the checkpoint, which its run or its config.json describes.
+
+  Args:
+    checkpoint: The path of the checkpoint; `fetched` makes one of a URL.
+    kind: The command, `evaluate` or `infer`; `runs/<kind>.gin` is shipped.
+    given: What the user gives.
+
+  Raises:
+    UserError: There is no checkpoint, or nothing describes its model.
+  """
+  run = f"runs/{kind}.gin"
+  bound = _bound(given)
+  file, _, _ = bound.get(f"{kind}.model", "").rpartition(":")
+  if file and not file.endswith(run):
+    return Configuration(given.gin_files)
+  if "MODEL" in bound:
+    return Configuration(
+      [run, *given.gin_files], defaults=_defaults(checkpoint, kind, given)
+    )
+  found = _described_by(checkpoint, kind)
+  if found is None:
+    from transformer_zoo.checkpoints import checkpoint_sources
+
+    checkpoint_sources.locate(checkpoint)  # A folder of runs is none.
+    raise UserError(
+      f"nothing beside the checkpoint {checkpoint!r} tells its model: name it "
+      "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
+      "--gin_file=sizes/t5_1_1_small.gin"
+    )
+  files = [*found.gin_files, run, *given.gin_files]
+  return dataclasses.replace(found, gin_files=files)
+
+
+def for_inference(
+  checkpoints: Sequence[str],
+  given: Given = Given(),
+  *,
+  vocabulary_path: str | None = None,
+  extra: Sequence[str] = (),
+  defaults: Sequence[str] = (),
+) -> Configuration:
+  """The configuration of `infer` for checkpoints and their vocabulary.
+
+  Args:
+    checkpoints: The path of a checkpoint, or those of an ensemble, of which the
+      first one is described.
+    given: What the user gives.
+    vocabulary_path: The path of the vocabulary; None for the one beside the
+      checkpoint, or that of its task.
+    extra: Further overrides before the user's.
+    defaults: Further bindings of what nothing else binds.
+
+  Raises:
+    UserError: There is no checkpoint, or nothing describes its model.
+  """
+  found = of_checkpoint(checkpoints[0], "infer", given)
+  from transformer_zoo.checkpoints import generation_config
+
+  path = vocabulary_path or vocabulary(checkpoints[0])
+  return Configuration(
+    found.gin_files,
+    [
+      *found.overrides,
+      binding(checkpoints),
+      *generation_config.instead(given.overrides),
+      *extra,
+      *([f"VOCABULARY_PATH={path!r}"] if path else []),
+    ],
+    [*found.defaults, *defaults],
+  )
+
+
+def binding(checkpoints: Sequence[str]) -> str:
+  """The override that binds the checkpoint, or those of an ensemble."""
+  bound = [*checkpoints] if len(checkpoints) > 1 else checkpoints[0]
+  return f"CHECKPOINT_PATH={bound!r}"
+
+
+@contextlib.contextmanager
+def of_initial_checkpoint(given: Given) -> Iterator[Configuration]:
+  """The configuration of a run that takes its model from its first parameters.
+
+  Where neither the user's gin files nor overrides name a model, it is that of
+  INITIAL_CHECKPOINT_PATH. A gin file of it, which lasts as long as the context,
+  comes before the user's, which may choose other heads and another dropout.
+
+  Args:
+    given: What the user gives.
+
+  Raises:
+    UserError: A file is missing or does not parse, or there is no checkpoint.
+  """
+  from transformer_zoo import config
+
+  alone = Configuration(given.gin_files)
+  macros = config.macros(given.gin_files, given.overrides, given.search_paths)
+  path = macros.get("INITIAL_CHECKPOINT_PATH")
+  if "MODEL" in macros or not isinstance(path, str):
+    yield alone
+    return
+  path = fetched(path)
+  with quiet_stderr(keep=not_logged_by_libraries):
+    found = _described_by(path, "infer")
+    if found is None:  # T5X's tells no model, and a folder may hold none.
+      yield alone
+      return
+    config.load(found.gin_files, found.overrides, root="MODEL")
+    text = config.operative_config("MODEL", "CONVERTER")
+  beside = None if os.environ.get("ZOO_VOCABULARY") else vocabulary(path)
+  hint = f"; its vocabulary by ZOO_VOCABULARY={beside}" if beside else ""
+  print(f"the model is that of {path!r}{hint}", file=sys.stderr)
+  with tempfile.TemporaryDirectory() as folder:
+    file = pathlib.Path(folder, "model.gin")
+    file.write_text(text, encoding="utf-8")
+    yield Configuration(
+      [str(file), *given.gin_files],
+      # What the decoder reads first is the checkpoint's too.
+      defaults=[text for text in found.defaults if "Features." in text],
+    )
+
+
+def vocabulary(checkpoint: str) -> str | None:
+  """The folder of the vocabulary beside a checkpoint, or None."""
+  from transformer_zoo.data.vocabularies import files
+
+  for beside in map(str, _places_beside(checkpoint)):
+    if os.path.isdir(beside) and files.is_vocabulary(beside):
+      return beside
+  return None
+
+
+def fetched(path: str) -> str:
+  """The path itself, or the folder of a copy of a URL."""
+  if "://" not in path:
+    return path
+  from transformer_zoo.checkpoints import remote
+
+  return str(remote.fetched(path))
+
+
+def _bound(given: Given) -> dict[str, str]:
+  """The bindings of the user's gin files (`config.bound`)."""
+  if not given.gin_files:
+    return {}
+  from transformer_zoo import config
+
+  # A gin file may import a module of tasks, and that TensorFlow.
+  with quiet_stderr(keep=not_logged_by_libraries):
+    return config.bound(given.gin_files, given.search_paths)
+
+
+def _defaults(checkpoint: str, kind: str, given: Given) -> list[str]:
+  """Defaults of a command with the model of the user's gin files."""
+  from transformer_zoo import config
+  from transformer_zoo.checkpoints import converted_run
+
+  with quiet_stderr():  # Notes are printed when all is loaded.
+    model = config.build(
+      "MODEL",
+      given.gin_files,
+      given.overrides,
+      search_paths=given.search_paths,
+      allow_unused=True,
+    )
+  places = _places_beside(checkpoint)
+  beside = next(filter(pathlib.Path.is_dir, places), places[0])
+  return converted_run.defaults(model, beside, kind)
+
+
+def _described_by(checkpoint: str, kind: str) -> Configuration | None:
+  """The configuration beside a checkpoint; None without one."""
+  from transformer_zoo.interop.t5x import checkpoints
+
+  if checkpoints.is_checkpoint(checkpoint):
+    return None  # A config.gin beside it is T5X's.
+  for folder in folders_of(checkpoint):
+    if (folder / "config.gin").is_file():
+      return Configuration([str(folder / "config.gin")])
+  from transformer_zoo import config
+  from transformer_zoo.checkpoints import converted_run
+  from transformer_zoo.interop.huggingface import directory
+
+  if not directory.is_directory(checkpoint):
+    return None
+  found = directory.open_directory(checkpoint)
+  architecture = found.family.architecture(found.config)
+  files, overrides = architecture.gin_files, architecture.as_overrides()
+  model = config.build("MODEL", files, overrides)
+  return Configuration(
+    files,
+    [*overrides, *converted_run.by_vocabulary(model, found.path)],
+    converted_run.defaults(model, found.path, kind),
+  )
+
+
+def _places_beside(checkpoint: str) -> list[pathlib.Path]:
+  """Folders that may hold the files beside a checkpoint, or beside its base."""
+  from transformer_zoo.checkpoints import bases
+  from transformer_zoo.interop.huggingface import directory
+
+  if directory.is_directory(checkpoint):
+    return [pathlib.Path(checkpoint)]
+  folders = folders_of(checkpoint)
+  base = bases.Base.of_run(folders[-1])
+  of_base = _places_beside(base.path) if base else []
+  return [*(folder / "huggingface" for folder in folders), *of_base]
+
+
+def folders_of(checkpoint: str) -> list[pathlib.Path]:
+  """The folder, and that of the run whose step or steps it holds."""
+  path = pathlib.Path(checkpoint).absolute()
+  if path.parent.name == _STEPS:
+    return [path, path.parents[1]]
+  if path.name == _STEPS or (path / "state").is_dir():
+    return [path, path.parent]
+  return [path]  # What lies above a run is not its own.

@@ -1,0 +1,104 @@
+"""Opening a checkpoint for use in Python."""
+
+from collections.abc import Sequence
+import os
+from typing import Any
+
+from transformer_zoo import config
+from transformer_zoo.api import configurations
+from transformer_zoo.api.model import Model
+from transformer_zoo.errors import UserError
+
+
+def load(
+  path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+  *gin_files: str,
+  adapter: str | os.PathLike[str] | None = None,
+  vocabulary: str | os.PathLike[str] | None = None,
+  **macros: Any,
+) -> Model:
+  """Opens a checkpoint; its parameters are read when they are first needed.
+
+  Args:
+    path: The path of a run of ours or of one of its steps, of a Hugging Face,
+      `peft` or T5X directory; several paths answer as an ensemble, by the mean
+      of their logits.
+    *gin_files: Gin files as `zoo infer --gin_file` takes them. A T5X checkpoint
+      needs those of its architecture and size.
+    adapter: The run that trained a part of the model, of which `path` is the
+      base.
+    vocabulary: The path of a vocabulary, if not the one that the checkpoint
+      came with or the one of its task.
+    **macros: Values of macros or parameters, as `BATCH_SIZE=32` or
+      `**{"Dropout.rate": 0.0}`.
+
+  Raises:
+    UserError: There is no such checkpoint, nothing tells its model, or a name
+      or value is wrong.
+  """
+  several = not isinstance(path, str | os.PathLike)
+  paths = [os.fspath(one) for one in (path if several else [path])]
+  if not paths:
+    raise UserError("path is empty; name one checkpoint or several")
+  if adapter is None:
+    return Model(_inference(paths, gin_files, vocabulary, macros))
+  if len(paths) > 1:
+    raise UserError(
+      f"an adapter goes over one base, and path names {len(paths)}"
+    )
+  from transformer_zoo.checkpoints import bases
+
+  with bases.found_at(paths[0]):
+    inference = _inference([os.fspath(adapter)], gin_files, vocabulary, macros)
+    # The base is known here alone.
+    _ = inference.params
+  return Model(inference)
+
+
+def _inference(paths, gin_files, vocabulary, macros):
+  """Returns the `Inference` that the command `zoo infer` would have."""
+  given = configurations.Given(gin_files, overrides(macros))
+  paths = [*map(configurations.fetched, paths)]
+  found = configurations.for_inference(
+    paths,
+    given,
+    vocabulary_path=None if vocabulary is None else os.fspath(vocabulary),
+  )
+  with config.kept():
+    config.load(
+      found.gin_files,
+      [*found.overrides, *given.overrides],
+      root="infer",
+      defaults=found.defaults,
+    )
+    inference = config.call("infer")
+  inference.check()
+  return inference
+
+
+def overrides(macros: dict[str, Any]) -> list[str]:
+  """Returns values in Python as the overrides `NAME=VALUE` of gin.
+
+  Raises:
+    UserError: A value cannot be written in gin.
+  """
+  found = []
+  for name, value in macros.items():
+    if isinstance(value, os.PathLike):
+      value = os.fspath(value)
+    if not _is_literal(value):
+      raise UserError(
+        f"{name}={value!r} cannot be written in gin; give a number, a text, "
+        "True, False, None, or tuples, lists and dictionaries of them, and "
+        "name parts in a gin file"
+      )
+    found.append(f"{name}={value!r}")
+  return found
+
+
+def _is_literal(value: Any) -> bool:
+  if isinstance(value, dict):
+    return all(map(_is_literal, [*value.keys(), *value.values()]))
+  if isinstance(value, tuple | list):
+    return all(map(_is_literal, value))
+  return value is None or isinstance(value, bool | int | float | str)
