@@ -208,6 +208,7 @@ def test_logits_of_a_head_are_ours(name, parts_and_head, tmp_path):
   )
   manifest = json.loads((tmp_path / "exported" / "manifest.json").read_text())
   assert manifest["classes"] == ["no", "yes"]
+  assert manifest["head"] == head
   features = manifest["programs"]["logits"]["inputs"]
   is_open = "l" in features["encoder_input_tokens"]["shape"]
   assert is_open == (name != "deberta_v3")

@@ -274,7 +274,7 @@ def write(
       "lengths": dict(lengths),
       "ids": _special_ids(vocabulary, converter, ids),
       "around": _around(vocabulary, converter, ids),
-      **_of_answers(converter, decoding, class_names),
+      **_of_answers(converter, decoding, scorer, class_names),
       "programs": described,
       "weights": {"file": WEIGHTS, "names": list(leaves)},
     }
@@ -599,6 +599,7 @@ def _around(
 def _of_answers(
   converter: converters.Converter,
   decoding: DecodingOptions,
+  scorer: Callable[..., Any] | None,
   class_names: Sequence[str],
 ) -> dict[str, Any]:
   """What the manifest says of outputs."""
@@ -607,7 +608,11 @@ def _of_answers(
     options = dataclasses.asdict(decoding)
     changed = {n: v for n, v in options.items() if v != usual[n]}
     return {"decoding": changed}
-  return {"form": converter.form, "classes": list(class_names)}
+  return {
+    "form": converter.form,
+    "head": scoring.head_of(converter.form, scorer),
+    "classes": list(class_names),
+  }
 
 
 def _write_vocabulary(
