@@ -1,6 +1,5 @@
 """The site of the documentation; `make docs` builds it with Sphinx."""
 
-import os
 import pathlib
 import sys
 
@@ -57,31 +56,26 @@ html_domain_indices = False
 html_show_copyright = False
 
 
-class FilesOfTheRepository(SphinxTransform):
-  """Links to pages of Markdown outside of docs/ become downloads.
+class PagesOfStudies(SphinxTransform):
+  """Links to the README of a study lead to its page, docs/studies/NAME/README.
 
-  MyST does so for files of every other kind, and takes these for pages of the
-  site, which they are not.
+  docs/studies is a symbolic link to gin_configs/studies.
   """
 
   default_priority = 5
 
   def apply(self) -> None:
-    """Replaces the references of one page."""
-    for node in list(self.document.findall(addnodes.pending_xref)):
-      target = node["reftarget"]
-      if node.get("refdomain") == "doc" and os.path.isabs(target):
-        file = pathlib.Path(f"{target}.md")
-        folder = pathlib.Path(self.env.doc2path(self.env.docname)).parent
-        link = addnodes.download_reference(
-          reftarget=os.path.relpath(file, folder), refdoc=self.env.docname
-        )
-        link += node.children
-        node.replace_self(link)
+    """Renames the targets of the references of one page."""
+    folder = ROOT / "gin_configs" / "studies"
+    for node in self.document.findall(addnodes.pending_xref):
+      target = pathlib.Path(node["reftarget"])
+      if node.get("refdomain") == "doc" and folder in target.parents:
+        name = target.relative_to(folder).as_posix()
+        node["reftarget"] = f"studies/{name}"
 
 
 def setup(app) -> None:
   """Registers what the pages need beyond Sphinx's extensions."""
   # Gin files are written in a part of Python's syntax.
   app.add_lexer("gin", python_lexers.PythonLexer)
-  app.add_transform(FilesOfTheRepository)
+  app.add_transform(PagesOfStudies)

@@ -121,9 +121,8 @@ def test_no_page_is_wider_than_a_phone(pages, show):
 
 def test_the_search_finds_a_page_without_a_server(site, show):
   page = show(site / "search.html", "?q=adafactor")
-  found = page.locator("#search-results a", has_text="Optimizers").first
-  found.wait_for()
-  assert "reference/optimizers.html" in found.get_attribute("href")
+  address = "reference/optimizers.html"
+  page.locator(f"#search-results a[href*='{address}']").first.wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
