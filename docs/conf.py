@@ -18,9 +18,6 @@ extensions = [
   "sphinx.ext.autodoc",
   "sphinx.ext.napoleon",
 ]
-exclude_patterns = (
-  [] if (ROOT / "transformer_zoo" / "api").is_dir() else ["reference/api.md"]
-)
 
 # The pages are read without Sphinx too, so they are plain Markdown, and links
 # to headings are those that a viewer of Markdown makes.

@@ -1,5 +1,7 @@
 """Every command of README, docs and gin files is one that `zoo` takes."""
 
+import importlib
+from importlib import util
 import pathlib
 import re
 import shlex
@@ -124,3 +126,14 @@ def test_every_page_is_in_the_contents_of_the_site():
   entries = re.findall(r"^[\w/*]+$", "\n".join(blocks), re.M)
   named = {page for entry in entries for page in docs.glob(f"{entry}.md")}
   assert {*docs.rglob("*.md")} - named == {docs / "index.md"}
+
+
+def test_the_reference_has_every_public_name():
+  page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
+  named = re.findall(r":: transformer_zoo\.(\w+)$", page, re.M)
+  api = importlib.import_module("transformer_zoo")._API
+  assert {*named} == {
+    name
+    for name, module in api.items()
+    if util.find_spec(f"transformer_zoo.api.{module}")
+  }
