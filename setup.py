@@ -27,6 +27,7 @@ CORE = [
   "numpy",
   "optax",
   "orbax-checkpoint",
+  "pandas",
   # Version 6 needs a C++ compiler wherever it has no wheel, as on ARM.
   "plotext<6",
   "rich",
@@ -39,6 +40,7 @@ CORE = [
   "tensorboard",
   # Decoding with a WordPiece or byte-level vocabulary needs it.
   "tokenizers",
+  "treescope",
 ]
 # TensorFlow and its companions prepare data and do nothing else; Beam,
 # sentencex and py3langid clean and split text; pyarrow reads Parquet and Arrow

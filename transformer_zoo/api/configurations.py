@@ -11,10 +11,12 @@ import os
 import pathlib
 import sys
 import tempfile
+from typing import Any
 
 from transformer_zoo.api.library_logs import not_logged_by_libraries
 from transformer_zoo.api.library_logs import quiet_stderr
 from transformer_zoo.errors import UserError
+from transformer_zoo.processes import distributed
 
 _STEPS = "checkpoints"
 
@@ -127,6 +129,54 @@ def for_inference(
     ],
     [*found.defaults, *defaults],
   )
+
+
+def load(
+  found: Configuration,
+  user: Given,
+  root: str,
+  *,
+  given: Sequence[str] = (),
+) -> None:
+  """Loads a configuration; typos are answered before anything is imported.
+
+  Args:
+    found: The files, and what comes before and behind the user's overrides.
+    user: What the user gives; its files are those of `found`.
+    root: The function to configure; see `config.load`.
+    given: The parameters that the caller passes; see `config.load`.
+
+  Raises:
+    UserError: What `config.load` refuses, there is no such task, JAX has no
+      such device, or several processes have other configurations.
+  """
+  from transformer_zoo import config
+
+  overrides = [*found.overrides, *user.overrides]
+  # A gin file may import a module of tasks, and that TensorFlow.
+  with quiet_stderr(keep=not_logged_by_libraries):
+    macros = config.check_names(
+      found.gin_files,
+      overrides,
+      user.search_paths,
+      root=root,
+      defaults=found.defaults,
+    )
+    if root in ("train", "evaluate"):  # Others need what is prepared alone.
+      _check_mixture(macros.get("MIXTURE_OR_TASK_NAME"))
+    config.load(
+      found.gin_files,
+      overrides,
+      user.search_paths,
+      root=root,
+      given=given,
+      defaults=found.defaults,
+    )
+  _check_platforms()
+  if distributed.is_initialized():
+    distributed.require_same(
+      "configurations", config.operative_config(root), _changes
+    )
 
 
 def binding(checkpoints: Sequence[str]) -> str:
@@ -273,3 +323,36 @@ def folders_of(checkpoint: str) -> list[pathlib.Path]:
   if path.name == _STEPS or (path / "state").is_dir():
     return [path, path.parent]
   return [path]  # What lies above a run is not its own.
+
+
+def _check_mixture(name: Any) -> None:
+  """Raises UserError if a kept catalogue lacks the task or mixture."""
+  # A module that a gin file imports may have registered tasks of its own.
+  if isinstance(name, str) and "seqio" not in sys.modules:
+    from transformer_zoo.data.storage import catalogue
+
+    catalogue.check(name)
+
+
+def _check_platforms() -> None:
+  """Raises UserError if JAX has no device of the kind that the user names."""
+  asked = os.environ.get("JAX_PLATFORMS")
+  if not asked or "jax" not in sys.modules:
+    return
+  import jax
+
+  try:
+    jax.devices()
+  except (AssertionError, RuntimeError) as error:
+    reason = (str(error).splitlines() or [""])[0]
+    raise UserError(
+      f"JAX_PLATFORMS={asked}, and JAX finds no such device here"
+      + (f" ({reason})" if reason else "")
+      + "; unset it, or install JAX for these devices"
+    ) from error
+
+
+def _changes(first: str, other: str) -> str:
+  from transformer_zoo import config
+
+  return config.difference(first, other)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 import os
 from typing import Any
 
-from transformer_zoo import config
 from transformer_zoo.api import configurations
 from transformer_zoo.api.model import Model
 from transformer_zoo.errors import UserError
@@ -57,6 +56,8 @@ def load(
 
 def _inference(paths, gin_files, vocabulary, macros):
   """Returns the `Inference` that the command `zoo infer` would have."""
+  from transformer_zoo import config
+
   given = configurations.Given(gin_files, overrides(macros))
   paths = [*map(configurations.fetched, paths)]
   found = configurations.for_inference(
@@ -65,12 +66,7 @@ def _inference(paths, gin_files, vocabulary, macros):
     vocabulary_path=None if vocabulary is None else os.fspath(vocabulary),
   )
   with config.kept():
-    config.load(
-      found.gin_files,
-      [*found.overrides, *given.overrides],
-      root="infer",
-      defaults=found.defaults,
-    )
+    configurations.load(found, given, "infer")
     inference = config.call("infer")
   inference.check()
   return inference

@@ -1,7 +1,9 @@
 """A checkpoint in Python: what it answers, what it is made of."""
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+import math
 import os
 from typing import Any, TYPE_CHECKING
 
@@ -45,6 +47,11 @@ class Model:
     """
     self._inference = inference
     self._changed = {}  # Settings -> `Inference`, with programs of its own.
+
+  @property
+  def path(self) -> str | Sequence[str]:
+    """The path of the checkpoint, or those of an ensemble."""
+    return self._inference.checkpoint_path
 
   @property
   def module(self) -> "nn.Module":
@@ -271,12 +278,10 @@ class Model:
     from transformer_zoo.checkpoints import model_parameters
 
     shapes = model_parameters.shapes_of(self.module)
-    import math
-
     number = sum(map(math.prod, shapes.values()))
     return (
       f"Model({type(self.module).__name__}, {number:,} parameters, from "
-      f"{self._inference.checkpoint_path!r})"
+      f"{self.path!r})"
     )
 
   def _repr_html_(self) -> str:
@@ -288,7 +293,7 @@ class Model:
     self, texts: Texts, given: Mapping[str, Any], **changes: Any
   ) -> Answer | list[Answer]:
     """Returns answers to texts by an inference with other settings."""
-    several = [texts] if _is_one(texts) else list(texts)
+    several = _listed(texts)
     if not several:
       return []
     examples = [{"inputs": _joined(text), **given} for text in several]
@@ -303,10 +308,7 @@ class Model:
     **changes: Any,
   ) -> Answer | list[Answer]:
     """Returns answers to texts with their targets."""
-    pairs = [
-      [each] if isinstance(each, str) else list(each)
-      for each in (texts, targets)
-    ]
+    pairs = [_listed(each) for each in (texts, targets)]
     if len(pairs[0]) != len(pairs[1]):
       raise UserError(
         f"{len(pairs[0])} texts have {len(pairs[1])} targets; give one "
@@ -358,8 +360,6 @@ class Model:
 
   def _of_sentences(self) -> dict[str, Any]:
     """The fields of `Embedding` that sentence-transformers' files name."""
-    import ast
-
     from transformer_zoo.checkpoints import sentence_transformers
 
     bound = (
@@ -392,6 +392,24 @@ def _replaced(options: Any, changes: Mapping[str, Any]) -> Any:
 def _is_one(texts: Texts) -> bool:
   """Whether it is one text, or one tuple of texts."""
   return isinstance(texts, str | tuple)
+
+
+def _listed(texts: Texts) -> list[Text]:
+  """Returns the texts as a list.
+
+  Raises:
+    UserError: They are neither a text nor several.
+  """
+  if _is_one(texts):
+    return [texts]
+  if isinstance(texts, Iterable):
+    texts = list(texts)
+    if all(map(_is_one, texts)):
+      return texts
+  raise UserError(
+    f"texts are {texts!r}; give a text, a tuple of the texts of one row, or a "
+    "list of them"
+  )
 
 
 def _joined(text: Text) -> str:

@@ -6,11 +6,10 @@ import contextlib
 import importlib
 import json
 import os
-import sys
 import traceback
 from typing import Any
 
-from transformer_zoo.api.library_logs import not_logged_by_libraries
+from transformer_zoo.api import configurations
 from transformer_zoo.api.library_logs import quiet_stderr
 from transformer_zoo.cli import completions
 from transformer_zoo.errors import UserError
@@ -137,64 +136,18 @@ def load_gin(
     UserError: there is no gin file, what `config.load` refuses, or several
       processes have other configurations.
   """
-  from transformer_zoo import config
-
   files = arguments.gin_file if gin_files is None else gin_files
   if not files:
     raise UserError(
       "no configuration: give a gin file (--gin_file), as in the example that "
       "--help ends with"
     )
-  overrides = [*extra, *arguments.overrides]
-  paths = search_paths(arguments)
-  # A gin file may import a module of tasks, and that TensorFlow.
-  with quiet_stderr(keep=not_logged_by_libraries):
-    macros = config.check_names(
-      files, overrides, paths, root=root, defaults=defaults
-    )
-    if root in ("train", "evaluate"):  # Others need what is prepared alone.
-      _check_mixture(macros.get("MIXTURE_OR_TASK_NAME"))
-    config.load(
-      files, overrides, paths, root=root, given=given, defaults=defaults
-    )
-  _check_platforms()
-  if distributed.is_initialized():
-    distributed.require_same(
-      "configurations", config.operative_config(root), _changes
-    )
-
-
-def _check_mixture(name: Any) -> None:
-  """Raises UserError if a kept catalogue lacks the task or mixture."""
-  # A module that a gin file imports may have registered tasks of its own.
-  if isinstance(name, str) and "seqio" not in sys.modules:
-    from transformer_zoo.data.storage import catalogue
-
-    catalogue.check(name)
-
-
-def _check_platforms() -> None:
-  """Raises UserError if JAX has no device of the kind that the user names."""
-  asked = os.environ.get("JAX_PLATFORMS")
-  if not asked or "jax" not in sys.modules:
-    return
-  import jax
-
-  try:
-    jax.devices()
-  except (AssertionError, RuntimeError) as error:
-    reason = (str(error).splitlines() or [""])[0]
-    raise UserError(
-      f"JAX_PLATFORMS={asked}, and JAX finds no such device here"
-      + (f" ({reason})" if reason else "")
-      + "; unset it, or install JAX for these devices"
-    ) from error
-
-
-def _changes(first: str, other: str) -> str:
-  from transformer_zoo import config
-
-  return config.difference(first, other)
+  configurations.load(
+    configurations.Configuration(files, extra, defaults),
+    configurations.Given(files, arguments.overrides, search_paths(arguments)),
+    root,
+    given=given,
+  )
 
 
 def parse_lengths(text: str) -> dict[str, int]:

@@ -5,11 +5,10 @@ of the run's result.json.
 """
 
 import argparse
-from collections.abc import Sequence
 import pathlib
-import sys
 
 from transformer_zoo.api import configurations
+from transformer_zoo.api import runs
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
@@ -74,7 +73,7 @@ def _run(
     )
 
   load()
-  if classes := _classes_of_the_task(arguments.overrides):
+  if classes := runs.classes_of_the_task(arguments.overrides):
     extra += classes
     load()
   from transformer_zoo import config
@@ -113,30 +112,3 @@ def _run(
       restarts=arguments.restarts,
     )
   print(path)
-
-
-def _classes_of_the_task(overrides: Sequence[str]) -> list[str]:
-  """The override that gives the head of an encoder the classes of its task.
-
-  Args:
-    overrides: The user's, which may name a number.
-  """
-  from transformer_zoo import config
-  from transformer_zoo.processes import distributed
-
-  # Several processes compare configurations, and may see other folders.
-  if distributed.is_initialized() or not config.defines("NUM_CLASSES"):
-    return []
-  if any(text.startswith("NUM_CLASSES=") for text in overrides):
-    return []
-  from transformer_zoo.runs import inputs
-
-  names = inputs.class_names(
-    config.value("MIXTURE_OR_TASK_NAME"),
-    config.value("PREPARED_DIR"),
-    config.value("CONVERTER").form,
-  )
-  if not names or config.value("NUM_CLASSES") == len(names):
-    return []
-  print(f"NUM_CLASSES={len(names)}: {', '.join(names)}", file=sys.stderr)
-  return [f"NUM_CLASSES={len(names)}"]

@@ -13,8 +13,10 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
+import scipy.special
 
 from tests import tiny_models
+import transformer_zoo
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.cli import main as cli
 from transformer_zoo.conversion import exported_directory
@@ -225,6 +227,35 @@ def test_answers_of_a_file(directory, infer, tmp_path):
   assert names == ["0", "1", "2"]
   infer(folder, lines, f"--output={output}", "--gin.infer.num_fillings=1")
   assert output.read_text() == whole
+
+
+def test_heads_answer_in_python(directory, infer, tmp_path):
+  """As the command, and its vectors; logits are those of the shares."""
+  folder = directory("classes", NUM_CLASSES=3)
+  model = transformer_zoo.load(folder, BATCH_SIZE=8)
+  lines, _ = infer(folder, *TEXTS, "a red\tcar", "--json")
+  expected = [json.loads(line) for line in lines]
+  found = model.classify([*TEXTS, ("a red", "car")])
+  for answer, line in zip(found, expected, strict=True):
+    assert answer == {name: line[name] for name in answer}
+  logits = np.stack(model.logits(TEXTS))
+  shares = [[*each["probabilities"].values()] for each in found[: len(TEXTS)]]
+  np.testing.assert_allclose(
+    scipy.special.softmax(logits, axis=-1), shares, atol=1e-5
+  )
+  infer(folder, *TEXTS, f"--embeddings={tmp_path / 'v.npz'}")
+  vectors = np.load(tmp_path / "v.npz")["embeddings"]
+  np.testing.assert_array_equal(model.embed(TEXTS), vectors)
+  np.testing.assert_array_equal(model.embed(TEXTS[0]), vectors[0])
+  assert model.embed(TEXTS[0], layer=(0, 1), pool="first").shape == (
+    2 * vectors.shape[1],
+  )
+  for ask, error in (
+    (model.fill, "the model answers classes; ask it by `classify`"),
+    (model.generate, "which writes no text; ask it by `classify` or `embed`"),
+  ):
+    with pytest.raises(UserError, match=error):
+      ask("a red car")
 
 
 def test_classes_of_one_name_are_told_by_their_numbers(directory, infer):

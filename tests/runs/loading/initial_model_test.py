@@ -7,9 +7,9 @@ from tests import prepared_forms
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.api import configurations
+from transformer_zoo.api import runs
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import main as cli
-from transformer_zoo.cli import train
 from transformer_zoo.conversion import exported_directory
 from transformer_zoo.runs import inputs
 from transformer_zoo.tensors.lazy_tensors import Tensor
@@ -107,7 +107,7 @@ def of_colours(tmp_path, prepared_dir):
 
 
 def test_a_head_has_the_classes_of_its_task(of_colours, capsys):
-  assert train._classes_of_the_task([]) == ["NUM_CLASSES=3"]
+  assert runs.classes_of_the_task([]) == ["NUM_CLASSES=3"]
   assert capsys.readouterr().err == "NUM_CLASSES=3: red, green, blue\n"
-  assert train._classes_of_the_task(["NUM_CLASSES=2"]) == []
+  assert runs.classes_of_the_task(["NUM_CLASSES=2"]) == []
   assert inputs.class_names("colours", str(of_colours), None) == ()

@@ -11,6 +11,8 @@ import sys
 import numpy as np
 import pytest
 
+from transformer_zoo.api.studies import FinishedStudy
+from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design import suite
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.report import learning_curves
@@ -159,6 +161,31 @@ def test_curves_are_read_by_row_and_seed_with_what_they_cost(finished):
   assert curve.costs["tokens"].tolist() == [5e3, 10e3, 15e3, 20e3]
   np.testing.assert_allclose(curve.costs["minutes"], curve.steps * 1.5 / 60)
   np.testing.assert_allclose(curve.costs["FLOPs"], curve.steps * 4e9)
+
+
+def test_a_study_in_python(finished):
+  study = FinishedStudy(finished(_PUBLISHED))
+  table = study.table()
+  shown = study.analysis.table
+  for row in shown.rows:
+    for column in shown.columns:
+      mean = shown.cells[row, column].mean
+      found = table.loc[shown.labels[row], column]
+      assert found == mean or np.isnan(found) and mean is None
+  differences = study.differences()
+  known = study.analysis.comparison.differences
+  assert len(differences) == len(known)
+  one, expected = differences.iloc[0], next(iter(known.values()))
+  assert (one["row"], one["column"]) == (
+    shown.labels[expected.row],
+    expected.column,
+  )
+  assert one["difference"] == expected.estimate.difference
+  assert one["low"] == expected.estimate.low < one["high"]
+  assert study.figure()._repr_svg_().startswith("<svg ")
+  assert study.report.exists() and "<table" in study._repr_html_()
+  with pytest.raises(UserError, match="no column 'Sentimint'; did you mean"):
+    study.figure("Sentimint")
 
 
 def test_the_reported_checkpoint_is_marked():

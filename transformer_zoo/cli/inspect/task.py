@@ -5,8 +5,6 @@ from typing import Any
 
 from transformer_zoo.cli import common
 from transformer_zoo.cli import completions
-from transformer_zoo.errors import nearest
-from transformer_zoo.errors import UserError
 
 SUMMARY = "examples of a task, how long they are, how many are truncated"
 EXAMPLE = "zoo inspect task mini_sst2 -n 2 --length inputs=64,targets=8"
@@ -42,20 +40,14 @@ def run(arguments: argparse.Namespace) -> None:
   from transformer_zoo.data.storage import catalogue
 
   catalogue.check(arguments.name, ["task"])
-  seqio = common.registered_tasks()
-  from transformer_zoo.data import user_modules
+  common.registered_tasks()
   from transformer_zoo.data.prepare import inspection
   from transformer_zoo.data.prepare import preparation
 
-  names = seqio.TaskRegistry.names()
-  if arguments.name not in names:
-    raise UserError(
-      f"no task is named {arguments.name!r}{nearest(arguments.name, names)}"
-      f"{user_modules.HINT}"
-    )
+  task = inspection.registered_task(arguments.name)
   with common.quiet_stderr():
     found = inspection.inspect_task(
-      seqio.TaskRegistry.get(arguments.name),
+      task,
       split=arguments.split,
       lengths=lengths,
       shown=arguments.n,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.data import user_modules
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
@@ -20,6 +21,22 @@ QUANTILES = {"50 %": 0.5, "90 %": 0.9, "99 %": 0.99, "longest": 1.0}
 CORRUPTED_LENGTHS = {"inputs": 512, "targets": 114}
 # BERT's (Devlin et al. 2019, appendix A.2).
 _ENCODER_LENGTHS = {"inputs": 512, "targets": 512}
+
+
+def registered_task(name: str) -> Any:
+  """Returns a registered SeqIO task.
+
+  Raises:
+    UserError: There is none of this name.
+  """
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  names = seqio.TaskRegistry.names()
+  if name not in names:
+    raise UserError(
+      f"no task is named {name!r}{nearest(name, names)}{user_modules.HINT}"
+    )
+  return seqio.TaskRegistry.get(name)
 
 
 def inspect_task(
