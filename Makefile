@@ -18,6 +18,10 @@ LIBTPU := $(VENV)/libtpu
 LOG := $(VENV)/install.log
 INSTALL := $(VENV_PYTHON) -m pip --disable-pip-version-check install --quiet \
   --progress-bar off --log $(LOG) --constraint constraints.txt
+# uv takes a quarter of pip's time; pip installs where uv knows no index.
+WITH_UV = { $(INSTALL) uv >>$(LOG) 2>&1 && $(VENV)/bin/uv pip install --quiet \
+  --python $(VENV_PYTHON) --constraint constraints.txt $(1) >>$(LOG) 2>&1; } \
+  || $(INSTALL) $(1)
 PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
   --no-loadscope-reorder
 
@@ -93,18 +97,18 @@ $(VENV_PYTHON):
 	$(PYTHON) -m venv $(VENV)
 
 $(RUNTIME): $(VENV_PYTHON)
-	@echo "Installing into $(VENV): about 3 minutes; the log is $(LOG)."
-	$(INSTALL) --editable '.[data]'
+	@echo "Installing into $(VENV): about a minute; the log is $(LOG)."
+	@$(call WITH_UV,--editable '.[data]')
 	touch $@
 
 $(TESTING): $(VENV_PYTHON)
-	@echo "Installing into $(VENV): about 3 minutes; the log is $(LOG)."
-	$(INSTALL) --editable '.[test]'
+	@echo "Installing into $(VENV): about a minute; the log is $(LOG)."
+	@$(call WITH_UV,--editable '.[test]')
 	touch $(RUNTIME) $@
 
 $(DOCUMENTING): $(VENV_PYTHON)
-	@echo "Installing into $(VENV): about 3 minutes; the log is $(LOG)."
-	$(INSTALL) --editable '.[docs]'
+	@echo "Installing into $(VENV): about a minute; the log is $(LOG)."
+	@$(call WITH_UV,--editable '.[docs]')
 	touch $@
 
 # By plain pip: elsewhere than on Linux with x86, torch has other names.
