@@ -7,6 +7,8 @@ import pathlib
 import sys
 
 import rich.console
+import rich.table
+import rich.text
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design import plan
@@ -25,6 +27,7 @@ from transformer_zoo.studies.execution.schedule import Schedule
 from transformer_zoo.studies.report import files
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.statistics import analysis
+from transformer_zoo.studies.statistics import scores
 
 _JOBS_FOLDER = "jobs"  # In the pool: the output of processes and jobs.
 
@@ -158,7 +161,57 @@ def _launch(
       functools.partial(_flops, runs, request),
       durations.finished_here(pool, runs, launch.jobs),
     )
-    return Schedule(runs, launcher, say, names, known).run()
+    tables = _TablesOfSeeds(planned, console)
+    return Schedule(runs, launcher, say, names, known, tables.add).run()
+
+
+class _TablesOfSeeds:
+  """Prints the table of a study when the first of its seeds are complete."""
+
+  def __init__(
+    self, planned: Sequence[PlannedStudy], console: rich.console.Console
+  ):
+    self._console = console
+    # Study -> seed -> folders of the runs that are left; the last seed has the
+    # table at the end.
+    self._left = [
+      (
+        each,
+        {
+          seed: {run.folder for run in each.runs if run.seed == seed}
+          for seed in each.study.seeds[:-1]
+        },
+      )
+      for each in planned
+    ]
+
+  def add(self, run: planned_run.Run) -> None:
+    """Takes a finished run."""
+    for each, seeds in self._left:
+      for seed, folders in [*seeds.items()]:
+        folders.discard(run.folder)
+        if not folders:
+          del seeds[seed]
+          self._console.print(
+            _table(each, f"{each.study.name}, seed {seed} complete")
+          )
+
+
+def _table(each: PlannedStudy, title: str) -> rich.table.Table:
+  """Returns the scores so far, for the terminal."""
+  found = scores.build(results.read(each.folder))
+  table = rich.table.Table(title=title, title_justify="left")
+  table.add_column("row")
+  for column in found.columns:
+    table.add_column(column, justify="right")
+  for row in found.rows:
+    shown = [rich.text.Text(found.labels[row])]
+    for column in found.columns:
+      cell = found.cells[row, column]
+      text = "" if cell.mean is None else f"{cell.mean:.{cell.decimals}f}"
+      shown.append(rich.text.Text(text, "bold" if cell.bold else ""))
+    table.add_row(*shown)
+  return table
 
 
 def _flops(
@@ -197,7 +250,13 @@ def _names(planned: Sequence[PlannedStudy]) -> Mapping[pathlib.Path, str]:
 
 def _report(each: PlannedStudy, failures: Mapping) -> Outcome:
   found = analysis.analyse(results.read(each.folder))
-  print("\n" + files.write(found))
+  text = files.write(found)
+  console = rich.console.Console(highlight=False)
+  if console.is_terminal:
+    console.print(_table(each, each.study.question))
+    print("open the page in a browser:")
+  else:
+    print(f"\n{text}")
   print(report.write(found), flush=True)
   return Outcome(
     each.folder,

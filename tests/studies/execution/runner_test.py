@@ -44,6 +44,16 @@ def test_each_distinct_run_trains_once_in_order(run_tiny, fake, capsys):
   assert "all done" in out
 
 
+def test_the_first_seeds_have_a_table_before_the_last_one(run_tiny, capsys):
+  run_tiny(seeds=[5, 6])
+  out = capsys.readouterr().out
+  first = out.index("tiny, seed 5 complete")
+  assert out.count("seed 5 / similarity / finetune  fin", 0, first) == 3
+  assert out.index("seed 6 / pretrain") > first
+  assert "seed 6 complete" not in out
+  assert "the baseline" in out[first : out.index("run 8 of", first)]
+
+
 def test_a_phase_starts_from_the_best_checkpoint_or_the_last(run_tiny, fake):
   outcome = run_tiny(seeds=[0])
   pretrain = of(outcome, "baseline / seed 0 / pretrain").folder

@@ -26,6 +26,7 @@ class Schedule:
     say: Callable[[str], None],
     names: Mapping[pathlib.Path, str],
     durations: Durations,
+    on_done: Callable[[Run], None] = lambda run: None,
   ):
     """Starts nothing yet.
 
@@ -35,6 +36,7 @@ class Schedule:
       say: The function that prints a message.
       names: The names of the runs in messages, by their folders.
       durations: The predictions from which the time left is computed.
+      on_done: The function that is called with each run that is finished.
     """
     self._numbers = {run.folder: n for n, run in enumerate(runs, start=1)}
     self._todo = {run.folder: run for run in runs}
@@ -45,6 +47,7 @@ class Schedule:
     self._started = {}  # Folder -> run and the time of its start.
     self._elsewhere = set()  # Folders in which other launchers trained.
     self._durations = durations
+    self._on_done = on_done
     self._done = 0
     self._failures = {}
 
@@ -75,6 +78,7 @@ class Schedule:
       del self._todo[run.folder]
       self._done += 1
       self._say(f"{self._head(run)}  reused ({self._progress()})")
+      self._on_done(run)
     elif found.state == run_progress.RUNNING:
       self._wait(run, found.reason)
     elif found.state == run_progress.FAILED and run.folder in self._elsewhere:
@@ -107,6 +111,7 @@ class Schedule:
         f"{self._head(run)}  finished ({duration(took)}; {self._progress()}"
         f"{self._about_left()})"
       )
+      self._on_done(run)
 
   def _fail(self, run: Run, reason: str) -> None:
     self._todo.pop(run.folder, None)
