@@ -132,3 +132,28 @@ def test_a_run_is_trained_and_evaluated(
   assert transformer_zoo.infer(run.folder, "red") == answer
   batches = transformer_zoo.batches(str(gin_file))
   assert batches[0]["encoder_input_tokens"].shape[0] == 8
+
+
+@pytest.mark.slow
+def test_an_adapter_is_opened_as_a_run_or_a_directory_of_peft(
+  train, finished, tmp_path
+):
+  code, _, error = train(
+    tmp_path / "lora",
+    "TRAIN_STEPS=2",
+    f"INITIAL_CHECKPOINT_PATH={str(finished)!r}",
+    files=["peft/lora.gin"],
+  )
+  assert code == 0, error
+  trained = transformer_zoo.load(tmp_path / "lora")
+  trained.save(tmp_path / "peft", "peft")
+  expected = trained.score(TEXTS, TARGETS)
+  assert expected != transformer_zoo.load(finished).score(TEXTS, TARGETS)
+  for path, adapter in (
+    (finished, tmp_path / "lora"),
+    (finished, tmp_path / "peft"),
+    (tmp_path / "peft", None),
+  ):
+    model = transformer_zoo.load(path, adapter=adapter)
+    assert model.score(TEXTS, TARGETS) == expected
+  assert transformer_zoo.evaluate(model, "colours")["scores"]["colours"]

@@ -1,7 +1,9 @@
 """Opening a checkpoint for use in Python."""
 
 from collections.abc import Sequence
+import contextlib
 import os
+import tempfile
 from typing import Any
 
 from transformer_zoo.api import configurations
@@ -24,8 +26,8 @@ def load(
       of their logits.
     *gin_files: Gin files as `zoo infer --gin_file` takes them. A T5X checkpoint
       needs those of its architecture and size.
-    adapter: The run that trained a part of the model, of which `path` is the
-      base.
+    adapter: The run that trained a part of the model, or a directory of `peft`,
+      of which `path` is the base.
     vocabulary: The path of a vocabulary, if not the one that the checkpoint
       came with or the one of its task.
     **macros: Values of macros or parameters, as `BATCH_SIZE=32` or
@@ -39,7 +41,7 @@ def load(
   paths = [os.fspath(one) for one in (path if several else [path])]
   if not paths:
     raise UserError("path is empty; name one checkpoint or several")
-  if adapter is None:
+  if adapter is None and not _is_method(paths[0]):
     return Model(_inference(paths, gin_files, vocabulary, macros))
   if len(paths) > 1:
     raise UserError(
@@ -47,11 +49,34 @@ def load(
     )
   from transformer_zoo.checkpoints import bases
 
-  with bases.found_at(paths[0]):
-    inference = _inference([os.fspath(adapter)], gin_files, vocabulary, macros)
-    # The base is known here alone.
-    _ = inference.params
-  return Model(inference)
+  if adapter is None:
+    base, adapter = None, paths[0]
+  else:
+    base, adapter = paths[0], os.fspath(adapter)
+  folder = None
+  if _is_method(adapter):
+    folder = tempfile.TemporaryDirectory()
+    adapter = _converted(adapter, base, os.path.join(folder.name, "run"))
+  found = contextlib.nullcontext() if base is None else bases.found_at(base)
+  with found:
+    inference = _inference([adapter], gin_files, vocabulary, macros)
+    _ = inference.params  # The base is known here alone.
+  return Model(inference, folder)
+
+
+def _is_method(path: str) -> bool:
+  """Whether a path is a directory of `peft` or `adapters`."""
+  from transformer_zoo.conversion import methods
+
+  return "://" not in path and methods.is_directory(path)
+
+
+def _converted(path: str, base: str | None, folder: str) -> str:
+  """Returns a directory of `peft` or `adapters` as a run of ours."""
+  from transformer_zoo.conversion import convert
+
+  convert.convert(path, folder, base=base, report=lambda line: None)
+  return folder
 
 
 def _inference(paths, gin_files, vocabulary, macros):

@@ -11,6 +11,8 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
+  import tempfile
+
   from flax import linen as nn
   import numpy as np
 
@@ -39,13 +41,20 @@ class Model:
   kept for the next call.
   """
 
-  def __init__(self, inference: "Inference"):
+  def __init__(
+    self,
+    inference: "Inference",
+    folder: "tempfile.TemporaryDirectory | None" = None,
+  ):
     """Wraps what answers; use `zoo.load`.
 
     Args:
       inference: The checkpoint and its settings.
+      folder: The temporary folder of the checkpoint, which goes with the model;
+        None if it lies elsewhere.
     """
     self._inference = inference
+    self._folder = folder
     self._changed = {}  # Settings -> `Inference`, with programs of its own.
 
   @property
