@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import html
 import pathlib
 
 import numpy as np
@@ -14,6 +15,7 @@ import tasks  # noqa: F401
 from tasks.formats import forms
 from tasks.miniature import forms as miniature_forms
 from tests.tasks import tfds_rows
+import transformer_zoo
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.features import forms as form_rows
 from transformer_zoo.data.features.converters import Encoder
@@ -666,3 +668,14 @@ def test_questions_have_as_many_windows_as_those_of_bert(
   assert len(lengths) == 10_570
   form = form_rows.of_task({"form": "spans"}, vocabulary, 384, separators=1)
   assert form.num_rows(np.array(lengths)).sum() == 10_833
+
+
+def test_a_task_is_shown_in_python(monkeypatch):
+  monkeypatch.delenv("ZOO_DATA_DIR", raising=False)
+  shown = transformer_zoo.task("mini_mrpc", shown=2, measured=10)
+  assert len(shown.examples) == 2 and shown.lengths["inputs"]["quantiles"]
+  assert "mini_mrpc:classes" in [form["task"] for form in shown.forms]
+  text = shown.examples[0]["inputs"]["text"]
+  assert f"<td>{html.escape(text)}</td>" in shown._repr_html_()
+  with pytest.raises(UserError, match="named 'mini_mrcp'; did you mean"):
+    transformer_zoo.task("mini_mrcp")
