@@ -15,6 +15,7 @@ from typing import Any
 
 from transformer_zoo.api.library_logs import not_logged_by_libraries
 from transformer_zoo.api.library_logs import quiet_stderr
+from transformer_zoo.data import user_modules
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
@@ -152,6 +153,7 @@ def load(
   """
   from transformer_zoo import config
 
+  user_modules.find_in_current_folder()
   overrides = [*found.overrides, *user.overrides]
   # A gin file may import a module of tasks, and that TensorFlow.
   with quiet_stderr(keep=not_logged_by_libraries):
