@@ -249,6 +249,53 @@ def fetched(path: str) -> str:
   return str(remote.fetched(path))
 
 
+def classes_of_the_task(overrides: Sequence[str]) -> list[str]:
+  """The override that gives the head of an encoder the classes of its task.
+
+  Args:
+    overrides: The user's, which may name a number.
+  """
+  from transformer_zoo import config
+  from transformer_zoo.processes import distributed
+
+  # Several processes compare configurations, and may see other folders.
+  if distributed.is_initialized() or not config.defines("NUM_CLASSES"):
+    return []
+  if any(text.startswith("NUM_CLASSES=") for text in overrides):
+    return []
+  from transformer_zoo.runs import inputs
+
+  names = inputs.class_names(
+    config.value("MIXTURE_OR_TASK_NAME"),
+    config.value("PREPARED_DIR"),
+    config.value("CONVERTER").form,
+  )
+  if not names or config.value("NUM_CLASSES") == len(names):
+    return []
+  print(f"NUM_CLASSES={len(names)}: {', '.join(names)}", file=sys.stderr)
+  return [f"NUM_CLASSES={len(names)}"]
+
+
+def overrides(macros: dict[str, Any]) -> list[str]:
+  """Returns values in Python as the overrides `NAME=VALUE` of gin.
+
+  Raises:
+    UserError: A value cannot be written in gin.
+  """
+  found = []
+  for name, value in macros.items():
+    if isinstance(value, os.PathLike):
+      value = os.fspath(value)
+    if not _is_literal(value):
+      raise UserError(
+        f"{name}={value!r} cannot be written in gin; give a number, a text, "
+        "True, False, None, or tuples, lists and dictionaries of them, and "
+        "name parts in a gin file"
+      )
+    found.append(f"{name}={value!r}")
+  return found
+
+
 def _bound(given: Given) -> dict[str, str]:
   """The bindings of the user's gin files (`config.bound`)."""
   if not given.gin_files:
@@ -358,3 +405,11 @@ def _changes(first: str, other: str) -> str:
   from transformer_zoo import config
 
   return config.difference(first, other)
+
+
+def _is_literal(value: Any) -> bool:
+  if isinstance(value, dict):
+    return all(map(_is_literal, [*value.keys(), *value.values()]))
+  if isinstance(value, tuple | list):
+    return all(map(_is_literal, value))
+  return value is None or isinstance(value, bool | int | float | str)

@@ -6,8 +6,8 @@ import os
 from typing import Any, TYPE_CHECKING
 
 from transformer_zoo.api import configurations
+from transformer_zoo.api.configurations import overrides
 from transformer_zoo.api.library_logs import quiet_stderr
-from transformer_zoo.api.loading import overrides
 
 if TYPE_CHECKING:
   from transformer_zoo.data.loader.batches import Batches

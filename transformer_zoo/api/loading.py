@@ -83,7 +83,7 @@ def _inference(paths, gin_files, vocabulary, macros):
   """Returns the `Inference` that the command `zoo infer` would have."""
   from transformer_zoo import config
 
-  given = configurations.Given(gin_files, overrides(macros))
+  given = configurations.Given(gin_files, configurations.overrides(macros))
   paths = [*map(configurations.fetched, paths)]
   found = configurations.for_inference(
     paths,
@@ -95,31 +95,3 @@ def _inference(paths, gin_files, vocabulary, macros):
     inference = config.call("infer")
   inference.check()
   return inference
-
-
-def overrides(macros: dict[str, Any]) -> list[str]:
-  """Returns values in Python as the overrides `NAME=VALUE` of gin.
-
-  Raises:
-    UserError: A value cannot be written in gin.
-  """
-  found = []
-  for name, value in macros.items():
-    if isinstance(value, os.PathLike):
-      value = os.fspath(value)
-    if not _is_literal(value):
-      raise UserError(
-        f"{name}={value!r} cannot be written in gin; give a number, a text, "
-        "True, False, None, or tuples, lists and dictionaries of them, and "
-        "name parts in a gin file"
-      )
-    found.append(f"{name}={value!r}")
-  return found
-
-
-def _is_literal(value: Any) -> bool:
-  if isinstance(value, dict):
-    return all(map(_is_literal, [*value.keys(), *value.values()]))
-  if isinstance(value, tuple | list):
-    return all(map(_is_literal, value))
-  return value is None or isinstance(value, bool | int | float | str)

@@ -5,12 +5,11 @@ import dataclasses
 import json
 import os
 import pathlib
-import sys
 from typing import Any
 
 from transformer_zoo.api import configurations
+from transformer_zoo.api.configurations import overrides
 from transformer_zoo.api.loading import load
-from transformer_zoo.api.loading import overrides
 from transformer_zoo.api.model import Model
 from transformer_zoo.errors import UserError
 
@@ -58,7 +57,7 @@ def train(*gin_files: str, **macros: Any) -> FinishedRun:
   given = configurations.Given(gin_files, overrides(macros))
   with config.kept(), configurations.of_initial_checkpoint(given) as found:
     configurations.load(found, given, "train")
-    if classes := classes_of_the_task(given.overrides):
+    if classes := configurations.classes_of_the_task(given.overrides):
       found = dataclasses.replace(found, overrides=classes)
       configurations.load(found, given, "train")
     path = pathlib.Path(config.call("train"))
@@ -124,30 +123,3 @@ def infer(
     **options: Options of the search; see `Model.generate`.
   """
   return load(path).generate(texts, **options)
-
-
-def classes_of_the_task(overrides: Sequence[str]) -> list[str]:
-  """The override that gives the head of an encoder the classes of its task.
-
-  Args:
-    overrides: The user's, which may name a number.
-  """
-  from transformer_zoo import config
-  from transformer_zoo.processes import distributed
-
-  # Several processes compare configurations, and may see other folders.
-  if distributed.is_initialized() or not config.defines("NUM_CLASSES"):
-    return []
-  if any(text.startswith("NUM_CLASSES=") for text in overrides):
-    return []
-  from transformer_zoo.runs import inputs
-
-  names = inputs.class_names(
-    config.value("MIXTURE_OR_TASK_NAME"),
-    config.value("PREPARED_DIR"),
-    config.value("CONVERTER").form,
-  )
-  if not names or config.value("NUM_CLASSES") == len(names):
-    return []
-  print(f"NUM_CLASSES={len(names)}: {', '.join(names)}", file=sys.stderr)
-  return [f"NUM_CLASSES={len(names)}"]

@@ -89,13 +89,6 @@ def add_vocabulary_argument(parser: argparse.ArgumentParser) -> None:
   )
 
 
-def given(arguments: argparse.Namespace) -> configurations.Given:
-  """The gin files, overrides and search paths of the command line."""
-  return configurations.Given(
-    arguments.gin_file, arguments.overrides, common.search_paths(arguments)
-  )
-
-
 def load_for_inference(
   arguments: argparse.Namespace,
   extra: Sequence[str] = (),
@@ -115,7 +108,7 @@ def load_for_inference(
   arguments.checkpoint = [*map(configurations.fetched, arguments.checkpoint)]
   found = configurations.for_inference(
     arguments.checkpoint,
-    given(arguments),
+    common.of_user(arguments),
     vocabulary_path=arguments.vocabulary,
     extra=extra,
     defaults=defaults,
@@ -144,5 +137,5 @@ def configuration(
   """
   arguments.checkpoint = [*map(configurations.fetched, arguments.checkpoint)]
   return configurations.of_checkpoint(
-    arguments.checkpoint[0], kind, given(arguments)
+    arguments.checkpoint[0], kind, common.of_user(arguments)
   )

@@ -111,6 +111,13 @@ def search_paths(arguments: argparse.Namespace) -> list[str]:
   return paths
 
 
+def of_user(arguments: argparse.Namespace) -> configurations.Given:
+  """The gin files, overrides and search paths of the command line."""
+  return configurations.Given(
+    arguments.gin_file, arguments.overrides, search_paths(arguments)
+  )
+
+
 def load_gin(
   arguments: argparse.Namespace,
   root: str,
@@ -144,7 +151,7 @@ def load_gin(
     )
   configurations.load(
     configurations.Configuration(files, extra, defaults),
-    configurations.Given(files, arguments.overrides, search_paths(arguments)),
+    of_user(arguments),
     root,
     given=given,
   )

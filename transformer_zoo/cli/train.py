@@ -8,8 +8,6 @@ import argparse
 import pathlib
 
 from transformer_zoo.api import configurations
-from transformer_zoo.api import runs
-from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
@@ -53,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
   """Loads, trains, prints where the result is."""
   if arguments.seeds is None and arguments.restarts:
     raise UserError("--restarts needs --seeds, the number of runs that count")
-  given = checkpoint_arguments.given(arguments)
+  given = common.of_user(arguments)
   with configurations.of_initial_checkpoint(given) as found:
     _run(arguments, found)
 
@@ -73,7 +71,7 @@ def _run(
     )
 
   load()
-  if classes := runs.classes_of_the_task(arguments.overrides):
+  if classes := configurations.classes_of_the_task(arguments.overrides):
     extra += classes
     load()
   from transformer_zoo import config

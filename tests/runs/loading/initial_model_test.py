@@ -7,8 +7,7 @@ from tests import prepared_forms
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.api import configurations
-from transformer_zoo.api import runs
-from transformer_zoo.cli import checkpoint_arguments
+from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
 from transformer_zoo.conversion import exported_directory
 from transformer_zoo.runs import inputs
@@ -40,7 +39,7 @@ def loaded(path, *files, overrides=()):
   words = ["train", *(f"--gin_file={name}" for name in files)]
   arguments = cli.build_parser(words).parse_args(words)
   arguments.overrides = [*OWN, f"INITIAL_CHECKPOINT_PATH={path!r}", *overrides]
-  given = checkpoint_arguments.given(arguments)
+  given = common.of_user(arguments)
   with configurations.of_initial_checkpoint(given) as found:
     config.load(found.gin_files, arguments.overrides, defaults=found.defaults)
 
@@ -107,7 +106,7 @@ def of_colours(tmp_path, prepared_dir):
 
 
 def test_a_head_has_the_classes_of_its_task(of_colours, capsys):
-  assert runs.classes_of_the_task([]) == ["NUM_CLASSES=3"]
+  assert configurations.classes_of_the_task([]) == ["NUM_CLASSES=3"]
   assert capsys.readouterr().err == "NUM_CLASSES=3: red, green, blue\n"
-  assert runs.classes_of_the_task(["NUM_CLASSES=2"]) == []
+  assert configurations.classes_of_the_task(["NUM_CLASSES=2"]) == []
   assert inputs.class_names("colours", str(of_colours), None) == ()
