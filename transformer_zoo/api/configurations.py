@@ -20,6 +20,13 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
 _STEPS = "checkpoints"
+# The macros that tell which classes a head has, and should have.
+_OF_CLASSES = (
+  "NUM_CLASSES",
+  "MIXTURE_OR_TASK_NAME",
+  "PREPARED_DIR",
+  "CONVERTER",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +188,21 @@ def load(
     )
 
 
+def listed(
+  path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+) -> list[str]:
+  """Returns the paths of one checkpoint or of several; URLs become folders.
+
+  Raises:
+    UserError: There is none.
+  """
+  several = not isinstance(path, str | os.PathLike)
+  paths = [os.fspath(one) for one in (path if several else [path])]
+  if not paths:
+    raise UserError("path is empty; name one checkpoint or several")
+  return [*map(fetched, paths)]
+
+
 def binding(checkpoints: Sequence[str]) -> str:
   """The override that binds the checkpoint, or those of an ensemble."""
   bound = [*checkpoints] if len(checkpoints) > 1 else checkpoints[0]
@@ -259,7 +281,7 @@ def classes_of_the_task(overrides: Sequence[str]) -> list[str]:
   from transformer_zoo.processes import distributed
 
   # Several processes compare configurations, and may see other folders.
-  if distributed.is_initialized() or not config.defines("NUM_CLASSES"):
+  if distributed.is_initialized() or not all(map(config.defines, _OF_CLASSES)):
     return []
   if any(text.startswith("NUM_CLASSES=") for text in overrides):
     return []
@@ -302,6 +324,7 @@ def _bound(given: Given) -> dict[str, str]:
     return {}
   from transformer_zoo import config
 
+  user_modules.find_in_current_folder()
   # A gin file may import a module of tasks, and that TensorFlow.
   with quiet_stderr(keep=not_logged_by_libraries):
     return config.bound(given.gin_files, given.search_paths)

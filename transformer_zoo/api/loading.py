@@ -37,10 +37,7 @@ def load(
     UserError: There is no such checkpoint, nothing tells its model, or a name
       or value is wrong.
   """
-  several = not isinstance(path, str | os.PathLike)
-  paths = [os.fspath(one) for one in (path if several else [path])]
-  if not paths:
-    raise UserError("path is empty; name one checkpoint or several")
+  paths = configurations.listed(path)
   if adapter is None and not _is_method(paths[0]):
     return Model(_inference(paths, gin_files, vocabulary, macros))
   if len(paths) > 1:
@@ -84,7 +81,6 @@ def _inference(paths, gin_files, vocabulary, macros):
   from transformer_zoo import config
 
   given = configurations.Given(gin_files, configurations.overrides(macros))
-  paths = [*map(configurations.fetched, paths)]
   found = configurations.for_inference(
     paths,
     given,

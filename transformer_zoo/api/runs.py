@@ -90,9 +90,7 @@ def evaluate(
   from transformer_zoo.checkpoints import generation_config
 
   path = model.path if isinstance(model, Model) else model
-  several = not isinstance(path, str | os.PathLike)
-  paths = [os.fspath(one) for one in (path if several else [path])]
-  paths = [*map(configurations.fetched, paths)]
+  paths = configurations.listed(path)
   given = configurations.Given(gin_files, overrides(macros))
   found = configurations.of_checkpoint(paths[0], "evaluate", given)
   found = dataclasses.replace(
