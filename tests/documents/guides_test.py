@@ -56,7 +56,7 @@ def commands(text):
 def folder(tmp_path, monkeypatch):
   """The current folder of the user: the module and its rows."""
   seqio = pytest.importorskip("seqio")
-  source, _ = blocks("your_own_task", "python")
+  source, *_ = blocks("your_own_task", "python")
   assert len(source.splitlines()) <= 20
   (tmp_path / "my_tasks.py").write_text(source)
   (tmp_path / "nli").mkdir()
