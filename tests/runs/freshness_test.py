@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from transformer_zoo.data.storage import freshness
+from transformer_zoo.data.storage import manifest
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def stamped(prepared_dir, tmp_path, monkeypatch):
   (data / "rows.txt").write_text("rows")
   monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path / "data"))
   name = min(path.parent.name for path in folder.glob("*/manifest.json"))
-  freshness.save(name, folder, [str(data / "rows.txt")])
+  freshness.save(manifest.load(name, folder), folder, [str(data / "rows.txt")])
   assert freshness.load(name, folder).name == name
   return name, folder, data
 
@@ -50,7 +51,7 @@ def test_a_file_that_is_touched(stamped):
 def test_a_new_file_in_a_data_folder(stamped):
   name, folder, data = stamped
   os.utime(data, (1, 1))  # However coarse the clock of the disk is.
-  freshness.save(name, folder, [str(data / "rows.txt")])
+  freshness.save(manifest.load(name, folder), folder, [str(data / "rows.txt")])
   (data / "more.txt").write_text("")
   assert freshness.load(name, folder) is None
 
@@ -96,5 +97,5 @@ def test_damaged_records_and_missing_splits(stamped):
 def test_large_data_folders_get_no_stamp(stamped, monkeypatch):
   name, folder, _ = stamped
   monkeypatch.setattr(freshness, "_MOST_FOLDERS", 0)
-  freshness.save(name, folder, [])
+  freshness.save(manifest.load(name, folder), folder, [])
   assert not freshness._path(name, folder).exists()

@@ -156,6 +156,7 @@ def evaluate(
     mixture_or_task_name,
     prepared_dir,
     form=converter.form,
+    splits=(split,),
     required_splits=(split,),
     report=_say,
   )

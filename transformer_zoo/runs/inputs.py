@@ -35,6 +35,7 @@ def prepared(
   prepared_dir: str,
   *,
   form: str | None = None,
+  splits: Sequence[str] | None = None,
   required_splits: Sequence[str] = (),
   report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
@@ -52,6 +53,7 @@ def prepared(
     prepared_dir: The folder of prepared data.
     form: The form of the tasks, as `converters.form_of` tells it; None for text
       to text and for unlabelled text.
+    splits: The splits to prepare; every split of each task if None.
     required_splits: Splits that at least one of the tasks must have. They are
       checked before anything is prepared.
     report: A function that is called with a sentence on each preparation;
@@ -64,7 +66,7 @@ def prepared(
   asked, name = name, forms.name_in_form(name, form)
   found = None
   if distributed.is_first():
-    found = _prepared(name, prepared_dir, required_splits, report)
+    found = _prepared(name, prepared_dir, splits, required_splits, report)
   distributed.barrier(f"the prepared data of {name!r}")
   found = found or manifest.load(name, prepared_dir)
   if distributed.is_initialized():
@@ -141,12 +143,13 @@ def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
 def _prepared(
   name: str,
   prepared_dir: str,
+  splits: Sequence[str] | None,
   required_splits: Sequence[str],
   report: Callable[[str], None],
 ) -> manifest.PreparedMixture:
   if importlib.util.find_spec("seqio") is None:
     return manifest.load(name, prepared_dir)
-  current = freshness.load(name, prepared_dir, required_splits)
+  current = freshness.load(name, prepared_dir, required_splits, splits)
   if current is not None:
     return current
   from transformer_zoo.data.prepare import preparation
@@ -154,6 +157,7 @@ def _prepared(
   return preparation.prepare(
     name,
     prepared_dir=prepared_dir,
+    splits=splits,
     required_splits=required_splits,
     report=report,
   )

@@ -10,8 +10,10 @@ import tensorflow as tf
 
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data.loader import loader
+from transformer_zoo.data.prepare import preparation
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
+from transformer_zoo.data.storage import freshness
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
@@ -227,8 +229,10 @@ def test_failure_keeps_the_earlier_files(add_task, prepared_dir, tmp_path):
   add_task("zt_task", labelled())
   first = prepare("zt_task", prepared_dir=prepared_dir)
   (tmp_path / "validation.txt").write_text("")
+  lines = []
   with pytest.raises(UserError, match="'zt_task' has no examples in split 'va"):
-    prepare("zt_task", prepared_dir=prepared_dir)
+    prepare("zt_task", prepared_dir=prepared_dir, report=lines.append)
+  assert not lines  # The large training split was not written before.
   assert manifest.load("zt_task", prepared_dir) == first
   assert first.tasks[0].record_files("validation")
 
@@ -270,6 +274,31 @@ def test_a_required_split_is_checked_before_anything_is_written(
       "zt_task", prepared_dir=prepared_dir, required_splits=["train", required]
     )
   assert not list(prepared_dir.rglob("*"))
+
+
+def test_only_the_asked_splits_are_prepared_and_current(
+  add_task, prepared_dir, monkeypatch
+):
+  # An evaluation does not wait for the training split, a training run has it.
+  monkeypatch.setattr(preparation, "_is_silent", lambda task: True)
+  add_task("zt_task", labelled())
+  add_task("zt_rest", labelled(), splits=("train",))
+  seqio.MixtureRegistry.add("zt_mix", ["zt_task", "zt_rest"], default_rate=1.0)
+  asked = {"splits": ["validation"], "required_splits": ["validation"]}
+  try:
+    made = prepare("zt_mix", prepared_dir=prepared_dir, **asked)
+    assert [list(task.splits) for task in made.tasks] == [[], ["validation"]]
+    assert freshness.load("zt_mix", prepared_dir, **asked) == made
+    assert freshness.load("zt_mix", prepared_dir) is None
+    made = prepare("zt_mix", prepared_dir=prepared_dir)
+    assert freshness.load("zt_mix", prepared_dir) == made
+    assert freshness.load("zt_mix", prepared_dir, **asked) == made
+    # Another definition of a member, prepared by itself.
+    add_task("zt_task", labelled("on a rug"))
+    prepare("zt_task", prepared_dir=prepared_dir)
+    assert freshness.load("zt_mix", prepared_dir) is None
+  finally:
+    seqio.MixtureRegistry.remove("zt_mix")
 
 
 def test_absent_file_is_told(add_task, prepared_dir, tmp_path):

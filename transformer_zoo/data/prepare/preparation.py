@@ -56,9 +56,10 @@ def prepare(
     data_dir: folders with raw data, separated as in PATH; exported as
       ZOO_DATA_DIR (tasks/sources/data_folders.py), and to SeqIO's TFDS
       sources where a folder has `tfds/`.
-    splits: The splits to prepare; every split of each task if None.
-    required_splits: Splits that at least one of the tasks must have. They are
-      checked before anything is prepared.
+    splits: The splits to prepare, which each task of a rate above 0 must have;
+      every split of each task if None.
+    required_splits: Splits that at least one of the tasks must have, and the
+      others may lack. They are checked before anything is prepared.
     processes: The number of processes that write the shards of large sources,
       and of threads that tokenise a single shard; the number of cores if None.
       The files do not depend on it.
@@ -120,16 +121,16 @@ def prepare(
     )
   rates = _rates(provider, named, tasks)
   for task, rate in zip(members, rates, strict=True):
-    for split in splits or ():
+    for split in set(splits or ()).difference(required_splits):
       # A task of rate 0 is in the mixture for evaluation only.
       if split not in has[task.name] and rate > 0:
         _refuse_split(task, split, has[task.name])
   mixture = manifest.PreparedMixture(name, tuple(tasks), rates)
   if [task.name for task in tasks] != [name]:
     manifest.save_mixture(mixture, prepared_dir)
-  if splits is None and all(_is_silent(task) for task in members):
+  if all(_is_silent(task) for task in members):
     files = {*fingerprints.described_files, *_vocabulary_files(members)}
-    freshness.save(name, prepared_dir, files)
+    freshness.save(mixture, prepared_dir, files, splits)
   return mixture
 
 

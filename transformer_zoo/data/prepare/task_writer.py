@@ -45,6 +45,8 @@ class Writer:
     """Writes splits aside, shard by shard, and renames the whole folder.
 
     Shards that a `prepare` has finished which was then interrupted are kept.
+    The training split comes last: it is the largest, and a bad row of another
+    split is found before the time for it is spent.
 
     Args:
       task: a registered task.
@@ -58,10 +60,10 @@ class Writer:
       plan = functools.partial(shard_jobs.plan, task, template, split, partial)
       jobs[split] = reading.explain(plan, task, f"split {split!r}")
     _enter(partial, template.definition, {k: len(v) for k, v in jobs.items()})
-    infos = {
-      split: self._write_split(task, template, split, jobs[split])
-      for split in splits
-    }
+    infos = {}
+    for split in sorted(splits, key=lambda split: split == "train"):
+      infos[split] = self._write_split(task, template, split, jobs[split])
+    infos = {split: infos[split] for split in splits}
     new = dataclasses.replace(template, splits=infos)
     shards.remove_notes(partial)
     (partial / _STATE).unlink()

@@ -34,27 +34,36 @@ _LIBRARY_FOLDERS = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))
 
 
 def save(
-  name: str, prepared_dir: str | os.PathLike[str], files: Collection[str]
+  mixture: manifest.PreparedMixture,
+  prepared_dir: str | os.PathLike[str],
+  files: Collection[str],
+  splits: Collection[str] | None = None,
 ) -> None:
   """Notes that a mixture is current.
 
   Args:
-    name: The name of a mixture or task whose splits are all prepared.
+    mixture: The prepared mixture or task.
     prepared_dir: The folder of prepared data.
     files: The paths of the files of raw data.
+    splits: The splits that were prepared; None for all of each task.
   """
   noted = stamp(files)
-  path = _path(name, prepared_dir)
+  path = _path(mixture.name, prepared_dir)
   if noted["data"] is None:
     path.unlink(missing_ok=True)
-  else:
-    write_json(path, noted)
+    return
+  splits = None if splits is None else sorted(splits)
+  definitions = _definitions(mixture)
+  write_json(
+    path, {"splits": splits, "definitions": definitions, "stamp": noted}
+  )
 
 
 def load(
   name: str,
   prepared_dir: str | os.PathLike[str],
   required_splits: Collection[str] = (),
+  splits: Collection[str] | None = None,
 ) -> manifest.PreparedMixture | None:
   """Returns a prepared mixture that is current and undamaged.
 
@@ -62,6 +71,7 @@ def load(
     name: The name of a mixture or task.
     prepared_dir: The folder of prepared data.
     required_splits: Splits that at least one of its tasks must have.
+    splits: The splits that must be current; None for all of each task.
 
   Returns:
     The mixture; None if it has no stamp, something has changed since, its files
@@ -69,12 +79,21 @@ def load(
   """
   try:
     noted = json.loads(_path(name, prepared_dir).read_text(encoding="utf-8"))
-  except (OSError, ValueError):
+    prepared, definitions = noted["splits"], noted["definitions"]
+    current = is_current(noted["stamp"])
+  except (OSError, ValueError, TypeError, KeyError):
     return None
-  if not is_current(noted):
+  if not current:
+    return None
+  if prepared is not None and (
+    splits is None or not set(prepared).issuperset(splits)
+  ):
     return None
   try:
     mixture = manifest.load(name, prepared_dir)
+    # A task may have been prepared anew by itself.
+    if _definitions(mixture) != definitions:
+      return None
     for task in mixture.tasks:
       for split in task.splits:
         task.record_files(split)
@@ -198,6 +217,10 @@ def _version(library: str) -> str | None:
     return importlib.metadata.version(library)
   except importlib.metadata.PackageNotFoundError:
     return None
+
+
+def _definitions(mixture: manifest.PreparedMixture) -> dict[str, str]:
+  return {task.name: task.definition for task in mixture.tasks}
 
 
 def _path(name: str, prepared_dir: str | os.PathLike[str]) -> pathlib.Path:
