@@ -39,7 +39,7 @@ from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
 from transformer_zoo.modules.stack import Stack
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
@@ -109,7 +109,7 @@ def measure(work: dict) -> dict:
   layout, schedule = partitioning.Partitioning(), schedules.rsqrt()
   mesh = layout.mesh()
   program = TrainProgram(
-    model, sequence_to_sequence, adafactor(schedule), schedule, layout, mesh
+    model, SequenceToSequence(), adafactor(schedule), schedule, layout, mesh
   )
   rows = work["batch_size"] * mesh.size
   with layout.activate(mesh):

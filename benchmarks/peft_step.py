@@ -23,7 +23,7 @@ from workloads import timing
 
 from transformer_zoo import config
 from transformer_zoo.data.features import prompts
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.training import state
 from transformer_zoo.training import step
@@ -69,7 +69,7 @@ def our_step(method: str, arguments: argparse.Namespace):
       jax.jit(
         functools.partial(
           step.train_step,
-          objective=functools.partial(sequence_to_sequence, model),
+          objective=functools.partial(SequenceToSequence(), model),
           optimizer=optimizer,
           trainable=trainable,
         ),

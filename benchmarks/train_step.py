@@ -44,7 +44,7 @@ from workloads import timing
 from transformer_zoo.forecast import cost
 from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives import replaced_tokens
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training import state
 from transformer_zoo.training import step
 from transformer_zoo.training.optimizers import schedules
@@ -80,7 +80,7 @@ def t5_work(model, shape: shapes.Shape) -> dict:
   return {
     "batches": [batch],
     "tokens": shape.batch_size * (shape.inputs + shape.targets),
-    "objective": sequence_to_sequence,
+    "objective": SequenceToSequence(),
     "optimizer": adamw(schedules.constant(1e-4))
     if shape.architecture.endswith("bart.gin")
     else adafactor(schedules.rsqrt()),

@@ -65,11 +65,11 @@ OTHERS = {
   "transformer_2017": {
     "adam.b2": 0.98,
     "adam.epsilon": 1e-9,
-    "sequence_to_sequence.label_smoothing": 0.1,
+    "SequenceToSequence.label_smoothing": 0.1,
     "rsqrt.base": pytest.approx(512**-0.5),
   },
   "bart_finetune": {
-    "sequence_to_sequence.label_smoothing": 0.1,
+    "SequenceToSequence.label_smoothing": 0.1,
     "DecodingOptions.num_beams": 4,
     "DecodingOptions.alpha": 2.0,
     "DecodingOptions.min_length": 56,

@@ -13,8 +13,8 @@ import numpy as np
 
 from tests import programs
 from transformer_zoo import config
-from transformer_zoo.objectives import sequence_to_sequence
 from transformer_zoo.objectives import terms
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training import state
 
 ARCHITECTURES = ("t5_1_0", "t5_1_1")
@@ -65,9 +65,9 @@ def random_parameters(model: nn.Module, seed: int = 0) -> dict:
   return traverse_util.unflatten_dict(drawn, sep="/")
 
 
-def loss_and_sums(*arguments, **keywords):
+def loss_and_sums(*arguments, **settings):
   """The loss and the sums of the sequence-to-sequence objective."""
-  found = sequence_to_sequence.sequence_to_sequence(*arguments, **keywords)
+  found = SequenceToSequence(**settings)(*arguments)
   return terms.loss(found), terms.sums(found)
 
 

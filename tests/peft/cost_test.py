@@ -12,7 +12,7 @@ from tests.peft import methods_test as methods
 from transformer_zoo import config
 from transformer_zoo import parameter_names
 from transformer_zoo.checkpoints import bases
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.trainable import ALL
 from transformer_zoo.training import state as state_lib
@@ -52,7 +52,7 @@ def flops_of_step(model, trainable):
   step = jax.jit(
     functools.partial(
       step_lib.train_step,
-      objective=functools.partial(sequence_to_sequence, model),
+      objective=functools.partial(SequenceToSequence(), model),
       optimizer=optimizer,
       trainable=trainable,
     )

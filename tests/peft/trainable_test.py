@@ -15,7 +15,7 @@ from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.feed_forward import Mlp
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.objectives.terms import Term
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.adapters import adapters
@@ -162,7 +162,7 @@ def make_program(
   devices = 8 if partitioning.num_partitions > 1 else 1
   return TrainProgram(
     model,
-    sequence_to_sequence,
+    SequenceToSequence(),
     adafactor(RATE),
     RATE,
     partitioning,

@@ -49,7 +49,7 @@ def test_runs_that_differ_in_data_seed_and_place_share_a_program(made):
     "DROPOUT_RATE=0.5",
     "MLP_DIM=64",
     "LEARNING_RATE=0.1",
-    "sequence_to_sequence.z_loss=0.0",
+    "SequenceToSequence.z_loss=0.0",
     "BATCH_SIZE=4",
     "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 4}",
     "DecodingOptions.num_beams=2",

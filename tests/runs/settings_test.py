@@ -75,6 +75,23 @@ def test_a_written_configuration_reads_as_before(load, tmp_path):
   assert config.operative_config("train") == text
 
 
+def test_an_objective_is_no_function(load):
+  load("train.objective=@fitting_lengths")
+  with pytest.raises(UserError) as caught:
+    settings.Run.of_loaded()
+  assert str(caught.value).startswith(
+    "train.objective is fitting_lengths, which is no instance of Objective "
+  )
+
+
+def test_a_configuration_with_an_earlier_name_is_the_same(load):
+  load("SequenceToSequence.z_loss = 0.0")
+  text = config.operative_config("train")
+  before = text.replace("@SequenceToSequence()", "@sequence_to_sequence")
+  before = before.replace("SequenceToSequence.", "sequence_to_sequence.")
+  assert before != text and config.difference(before, text) == ""
+
+
 def test_a_configuration_without_a_later_macro_is_the_same(load):
   load()
   text = config.operative_config("train")

@@ -8,7 +8,7 @@ import optax
 
 from tests import rule_sets
 from tests import tiny_models
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training import layout_report
 from transformer_zoo.training.compiled_step import CompiledStep
 from transformer_zoo.training.optimizers import schedules
@@ -29,7 +29,7 @@ def make_program(partitioning, optimizer=adafactor):
   rate = schedules.constant(0.1)
   return TrainProgram(
     wide_model(),
-    sequence_to_sequence,
+    SequenceToSequence(),
     optimizer(rate),
     rate,
     partitioning,

@@ -11,7 +11,7 @@ from tests import tiny_models
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout as dropout_lib
 from transformer_zoo.modules.dropout import Dropout
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.objectives.terms import Term
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import step as step_lib
@@ -78,7 +78,7 @@ def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
   def gradients_of(params, batch, **parts):
     function = functools.partial(
       step_lib.gradients_of,
-      functools.partial(sequence_to_sequence, model),
+      functools.partial(SequenceToSequence(), model),
       **parts,
     )
     return jax.jit(function)(params, batch, KEY)

@@ -9,7 +9,7 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import compilation
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.optimizers.adam import adamw
@@ -25,7 +25,7 @@ GATHER = re.compile(r"= (\w+)\[([\d,]*)\]\S* all-gather")
 def make_program(model, optimizer, partitioning, num_microbatches=1):
   return TrainProgram(
     model,
-    sequence_to_sequence,
+    SequenceToSequence(),
     optimizer,
     RATE,
     partitioning,

@@ -12,7 +12,7 @@ from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
@@ -26,7 +26,7 @@ def make_step(model, optimizer, **keywords):
   return jax.jit(
     functools.partial(
       train_step,
-      objective=functools.partial(sequence_to_sequence, model, **keywords),
+      objective=functools.partial(SequenceToSequence(**keywords), model),
       optimizer=optimizer,
     ),
     donate_argnums=0,

@@ -7,6 +7,7 @@ _CLASSES = {
   "UnifiedEncoder": "UniLM",
   "ReadingDecoder": "EncoderDecoderWithHeads",
 }
+_OBJECTIVE = "sequence_to_sequence"  # A function, now a class.
 # Attributes of a `Stack` that a part around it has now.
 _OF_TRANSFORMER = (
   *("position_embedder", "position_bias", "relative_embedder", "input_norm"),
@@ -53,6 +54,8 @@ def renewed(text: str) -> str:
   """
   for earlier, now in _CLASSES.items():
     text = re.sub(rf"\b{earlier}\b", now, text)
+  text = re.sub(rf"@{_OBJECTIVE}\b", "@SequenceToSequence()", text)
+  text = re.sub(rf"\b{_OBJECTIVE}\.(?=\w+\s*=)", "SequenceToSequence.", text)
   if "Stack" not in text and "Decoder.stack" not in text:
     return text
   text = _NOTHING.sub("", text)

@@ -14,6 +14,7 @@ import re
 
 from gin import config as gin_config
 
+from transformer_zoo.config import earlier_names
 from transformer_zoo.config import registry
 from transformer_zoo.config.reached_bindings import ReachedBindings
 from transformer_zoo.config.reading import MACRO
@@ -55,7 +56,7 @@ def difference(old: str, new: str, *, layout: bool | None = None) -> str:
   Returns:
     For example `TRAIN_STEPS was 100 and is 200, Mlp.d_ff was 64 and is unset`.
   """
-  before, after = _Text(old), _Text(new)
+  before, after = _Text(earlier_names.renewed(old)), _Text(new)
   affects = effects([*before.bound.items(), *after.bound.items()])
   compared = {
     None: (Effect.SPEED, Effect.RESULT),

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
+from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
 
 Batch = Mapping[str, jax.Array]
@@ -42,7 +43,7 @@ class EncoderLoss(Protocol):
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
-class EncoderObjective:
+class EncoderObjective(Objective):
   """The sum of the losses of some heads over one batch.
 
   Attributes:
@@ -58,7 +59,7 @@ class EncoderObjective:
     if model.offers.has_decoder:
       raise UserError(
         f"train.objective is @EncoderObjective(), but {type(model).__name__} "
-        "has no heads that it could learn; bind @sequence_to_sequence, or "
+        "has no heads that it could learn; bind @SequenceToSequence(), or "
         "choose an encoder like architectures/bert.gin"
       )
     for each in (*self.losses, *self.auxiliary):

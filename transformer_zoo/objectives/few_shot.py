@@ -19,6 +19,7 @@ import transformer_zoo
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import losses
+from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
 
 # Added to 1 - p before the logarithm, in the authors' code.
@@ -27,7 +28,7 @@ _EPSILON = 1e-2
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
-class FewShotObjective:
+class FewShotObjective(Objective):
   """Likelihood of the right answer, and two losses of the others.
 
   For an example with the answers y_1, ..., y_C, of which y is right:

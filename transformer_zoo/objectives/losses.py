@@ -62,7 +62,7 @@ def token_losses(
   """
   if not 0 <= label_smoothing < 1:
     raise UserError(
-      f"sequence_to_sequence.label_smoothing is {label_smoothing}; it has to "
+      f"SequenceToSequence.label_smoothing is {label_smoothing}; it has to "
       "be at least 0 and below 1"
     )
 

@@ -22,12 +22,13 @@ from transformer_zoo.objectives import losses as losses_lib
 from transformer_zoo.objectives.encoder import Batch
 from transformer_zoo.objectives.encoder import EncoderLoss
 from transformer_zoo.objectives.encoder import Logits
+from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
 
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
-class ReplacedTokens:
+class ReplacedTokens(Objective):
   """The generator's loss, and losses of the discriminator on what it makes.
 
   No gradient goes through the samples.

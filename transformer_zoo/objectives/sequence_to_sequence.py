@@ -1,6 +1,7 @@
 """Maximum likelihood of targets given inputs, with teacher forcing."""
 
 from collections.abc import Mapping
+import dataclasses
 import functools
 
 from flax import linen as nn
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
+from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
 
 Batch = Mapping[str, jax.Array]
@@ -19,62 +21,70 @@ LOGITS_CHUNK = 1024
 
 
 @gin.register
-def sequence_to_sequence(
-  model: nn.Module,
-  params,
-  batch: Batch,
-  dropout_key: jax.Array | None = None,
-  *,
-  z_loss: float = 1e-4,
-  label_smoothing: float = 0.0,
-  logits_chunk: int = LOGITS_CHUNK,
-) -> dict[str, Term]:
+@dataclasses.dataclass(frozen=True)
+class SequenceToSequence(Objective):
   """The loss of one batch (Raffel et al. 2020, section 3.1.2).
 
-  Args:
-    model: an encoder-decoder or a decoder-only model.
-    params: The parameters of the model.
-    batch: SeqIO's features for such a model, packed or not, each [B, L].
-    dropout_key: key for dropout; None for no dropout.
-    z_loss: coefficient of the z-loss.
-    label_smoothing: the probability that the targets leave to other tokens
+  Attributes:
+    z_loss: The coefficient of the z-loss.
+    label_smoothing: The probability that the targets leave to other tokens
       (`losses.smoothing_cost`); T5 has none, the Transformer of 2017 0.1.
-    logits_chunk: tokens of which a device has logits at a time, about; those
-      of more are made chunk by chunk, and again in the backward pass.
-
-  Returns:
-    The term `tokens`, a sum over targets, with the sums `loss_sum` (nats,
-    without z-loss and smoothing), `z_loss_sum` and `correct_sum`.
+    logits_chunk: The approximate number of tokens of which a device has logits
+      at a time. The logits of a longer batch are computed chunk by chunk, and
+      again in the backward pass.
   """
-  rngs = None if dropout_key is None else {"dropout": dropout_key}
-  found, weights_BL = _of_tokens(
-    model,
+
+  z_loss: float = 1e-4
+  label_smoothing: float = 0.0
+  logits_chunk: int = LOGITS_CHUNK
+
+  def check(self, model: nn.Module) -> None:
+    """Raises UserError for a model without a decoder."""
+    if "decoder_target_tokens" not in model.offers.reads:
+      raise UserError(
+        f"train.objective is @SequenceToSequence(), but {type(model).__name__} "
+        "has no decoder; name a file of objectives/ for an encoder, or one of "
+        "heads/, after the file of the run"
+      )
+
+  def __call__(
+    self,
+    model: nn.Module,
     params,
-    batch,
-    rngs,
-    z_loss=z_loss,
-    label_smoothing=label_smoothing,
-    logits_chunk=logits_chunk,
-  )
-  metrics = {
-    "loss_sum": jnp.sum(found.nll_BL * weights_BL),
-    "z_loss_sum": jnp.sum(found.z_BL * weights_BL),
-    "correct_sum": jnp.sum(found.correct_BL * weights_BL),
-  }
-  total = metrics["loss_sum"] + metrics["z_loss_sum"]
-  if label_smoothing:
-    total += jnp.sum(found.smoothing_BL * weights_BL)
-  return {"tokens": Term(total, jnp.sum(weights_BL), metrics)}
+    batch: Batch,
+    dropout_key: jax.Array | None = None,
+  ) -> dict[str, Term]:
+    """Returns the terms of one batch.
 
+    Args:
+      model: An encoder-decoder or a decoder-only model.
+      params: The parameters of the model.
+      batch: SeqIO's features for such a model, packed or not, each [B, L].
+      dropout_key: The key for dropout; None for no dropout.
 
-def check(model: nn.Module) -> None:
-  """Raises UserError for a model without a decoder, which writes no targets."""
-  if "decoder_target_tokens" not in model.offers.reads:
-    raise UserError(
-      f"train.objective is @sequence_to_sequence, but {type(model).__name__} "
-      "has no decoder; name a file of objectives/ for an encoder, or one of "
-      "heads/, after the file of the run"
+    Returns:
+      The term `tokens`, a sum over targets, with the sums `loss_sum` (nats,
+      without z-loss and smoothing), `z_loss_sum` and `correct_sum`.
+    """
+    rngs = None if dropout_key is None else {"dropout": dropout_key}
+    found, weights_BL = _of_tokens(
+      model,
+      params,
+      batch,
+      rngs,
+      z_loss=self.z_loss,
+      label_smoothing=self.label_smoothing,
+      logits_chunk=self.logits_chunk,
     )
+    metrics = {
+      "loss_sum": jnp.sum(found.nll_BL * weights_BL),
+      "z_loss_sum": jnp.sum(found.z_BL * weights_BL),
+      "correct_sum": jnp.sum(found.correct_BL * weights_BL),
+    }
+    total = metrics["loss_sum"] + metrics["z_loss_sum"]
+    if self.label_smoothing:
+      total += jnp.sum(found.smoothing_BL * weights_BL)
+    return {"tokens": Term(total, jnp.sum(weights_BL), metrics)}
 
 
 def example_sums(
@@ -124,7 +134,3 @@ def _of_tokens(
     tokens=logits_chunk,
   )
   return of_tokens, batch["decoder_loss_weights"].astype(jnp.float32)
-
-
-# Runs ask it before anything is prepared, as they ask an `EncoderObjective`.
-sequence_to_sequence.check = check

@@ -21,12 +21,13 @@ from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives import losses as losses_lib
 from transformer_zoo.objectives.encoder import Batch
+from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
 
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
-class UnifiedGeneration:
+class UnifiedGeneration(Objective):
   """Cross-entropy of masked tokens of the target.
 
   A permuted encoder hides none: its query stream sees nothing of what it

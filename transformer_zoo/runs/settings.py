@@ -27,7 +27,8 @@ from transformer_zoo.effects import Place
 from transformer_zoo.effects import Result
 from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.interface import Objective
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.runs import inputs
@@ -55,7 +56,7 @@ class Step:
     learning_rate: The schedule, a function of the run's own steps.
     batch_size: The number of rows of the global batch; a packed row holds
       several examples.
-    objective: The loss function, (model, params, batch, key) to terms.
+    objective: The loss of a batch.
     trainable: The parameters that are trained, and the step from which each of
       them is.
     partitioning: The mesh of devices and the rules that lay arrays out on it.
@@ -69,13 +70,20 @@ class Step:
   optimizer: Result[Callable[..., optax.GradientTransformation]]
   learning_rate: Result[Callable]
   batch_size: Result[int]
-  objective: Result[Callable] = sequence_to_sequence
+  objective: Result[Objective] = SequenceToSequence()
   trainable: Result[Trainable] = trainable_lib.ALL
   partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE
   num_microbatches: Speed[int] = 1
   watching: Speed[Watching] = Watching()
 
   def __post_init__(self):
+    if not isinstance(self.objective, Objective):
+      name = getattr(self.objective, "__name__", self.objective)
+      raise UserError(
+        f"train.objective is {name}, which is no instance of Objective "
+        "(transformer_zoo/objectives/interface.py); make it a subclass, and "
+        "bind @Name()"
+      )
     inputs.check_at_least(1, BATCH_SIZE=self.batch_size)
     inputs.check_at_least(1, NUM_MICROBATCHES=self.num_microbatches)
 
@@ -91,8 +99,7 @@ class Step:
       UserError: The mesh, the batch or the parameters do not divide, or the
         model has not what the objective learns.
     """
-    if hasattr(self.objective, "check"):
-      self.objective.check(self.model)
+    self.objective.check(self.model)
     program = TrainProgram(
       self.model,
       self.objective,

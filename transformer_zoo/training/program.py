@@ -4,7 +4,6 @@ Nothing is computed before `initial_state` or `step` is called, so the same
 program can be compiled for an absent machine.
 """
 
-from collections.abc import Callable
 import dataclasses
 import functools
 from typing import Any
@@ -22,6 +21,7 @@ from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.objectives import terms as terms_lib
+from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import state as state_lib
@@ -45,7 +45,7 @@ class TrainProgram:
 
   Attributes:
     model: an architecture.
-    objective: the loss; (model, params, batch, dropout key) -> terms.
+    objective: The loss of a batch.
     optimizer: makes updates of gradients.
     learning_rate: the schedule that `optimizer` follows, to be reported.
     partitioning: rules of the layout.
@@ -59,7 +59,7 @@ class TrainProgram:
   """
 
   model: nn.Module
-  objective: Callable
+  objective: Objective
   optimizer: optax.GradientTransformation
   learning_rate: Schedule
   partitioning: Partitioning
@@ -144,10 +144,6 @@ class TrainProgram:
     return jax.device_put(dict(history), self._replicated)
 
   @property
-  def _takes_updates(self) -> bool:
-    return getattr(self.objective, "takes_updates", False)
-
-  @property
   def _replicated(self) -> NamedSharding:
     return NamedSharding(self.mesh, PartitionSpec())
 
@@ -161,7 +157,7 @@ class TrainProgram:
     self.partitioning.check(self.mesh, self.boxed_params, batch_size)
     shares = partitioning_lib.batch_shares(self.mesh)
     step_lib.check_microbatches(self.num_microbatches, batch_size, shares)
-    if self._takes_updates and self.num_microbatches > 1:
+    if self.objective.takes_updates and self.num_microbatches > 1:
       raise UserError(
         f"NUM_MICROBATCHES={self.num_microbatches}, but the discriminator "
         "reads the generator after its update by the whole batch; set it to 1, "
@@ -267,7 +263,7 @@ class TrainProgram:
       optimizer=self.optimizer,
       norms=self.norms,
       trainable=self.trainable,
-      takes_updates=self._takes_updates,
+      takes_updates=self.objective.takes_updates,
       num_microbatches=self.num_microbatches,
       lay_out=self._like_params,
     )

@@ -23,7 +23,7 @@ from transformer_zoo.training.monitoring.norms import Norms
 from transformer_zoo.training.state import TrainState
 
 # (params, batch, dropout key) -> terms; a model is already bound.
-Objective = Callable[..., terms_lib.Terms]
+LossOfParameters = Callable[..., terms_lib.Terms]
 
 
 def train_step(
@@ -31,7 +31,7 @@ def train_step(
   batch: Mapping[str, jax.Array],
   key: jax.Array,
   *,
-  objective: Objective,
+  objective: LossOfParameters,
   optimizer: optax.GradientTransformation,
   norms: Norms | None = None,
   trainable: Trainable = trainable_lib.ALL,
@@ -94,7 +94,7 @@ def train_step(
 
 
 def gradients_of(
-  objective: Objective,
+  objective: LossOfParameters,
   params,
   batch: Mapping[str, jax.Array],
   key: jax.Array,

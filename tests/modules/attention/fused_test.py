@@ -31,8 +31,8 @@ from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.positions import Bias
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import whole_bias
-from transformer_zoo.objectives import sequence_to_sequence
 from transformer_zoo.objectives import terms
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
 B = 2
@@ -532,7 +532,7 @@ def loss_and_gradients(kernel, architecture, **macros):
   )
 
   def loss(params, key):
-    found = sequence_to_sequence.sequence_to_sequence(model, params, batch, key)
+    found = SequenceToSequence()(model, params, batch, key)
     return terms.loss(found)
 
   return jax.value_and_grad(loss), tiny_models.random_parameters(model)

@@ -13,7 +13,7 @@ import pytest
 from tests import object_stores
 from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.peft.trainable import ALL
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
@@ -39,7 +39,7 @@ def abstract(make_model):
     rate = schedules.constant(0.1)
     program = TrainProgram(
       make_model(SCAN_LAYERS=scan, **SIZES),
-      sequence_to_sequence,
+      SequenceToSequence(),
       OPTIMIZERS[optimizer](rate),
       rate,
       partitioning,

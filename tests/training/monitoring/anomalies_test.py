@@ -11,6 +11,7 @@ import pytest
 
 from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.errors import UserError
+from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
 from transformer_zoo.training.monitoring import anomalies
 from transformer_zoo.training.monitoring.anomalies import Anomalies
@@ -36,13 +37,14 @@ class Line(nn.Module):
     return batch["encoder_input_tokens"] * kernel[0]
 
 
-def objective(model, params, batch, key):
+class Slope(Objective):
   """The slope of the loss is the batch; its poison is added to the loss."""
-  del model, key
-  per_row = batch["slope"] * jnp.sum(params["kernel"]) + batch["poison"]
-  total = jnp.sum(per_row)
-  weight = jnp.float32(len(per_row))
-  return {"rows": Term(total, weight, {"loss_sum": total})}
+
+  def __call__(self, model, params, batch, dropout_key=None):
+    per_row = batch["slope"] * jnp.sum(params["kernel"]) + batch["poison"]
+    total = jnp.sum(per_row)
+    weight = jnp.float32(len(per_row))
+    return {"rows": Term(total, weight, {"loss_sum": total})}
 
 
 def schedule(step):
@@ -53,7 +55,7 @@ def make_program(**settings):
   partitioning = Partitioning(num_partitions=2)
   return TrainProgram(
     Line(),
-    objective,
+    Slope(),
     optax.adam(schedule),
     schedule,
     partitioning,

@@ -15,7 +15,7 @@ from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.forecast import collectives
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
@@ -88,7 +88,7 @@ def make_program(kind, partitioning, devices=None):
     optimizer = adafactor(learning_rate, min_dim_size_to_factor=8)
   return TrainProgram(
     build(kind)[0],
-    sequence_to_sequence,
+    SequenceToSequence(),
     keeping_gradients(optimizer),
     learning_rate,
     partitioning,

@@ -13,7 +13,7 @@ from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
@@ -78,7 +78,7 @@ def test_architectures(architecture, monkeypatch):
   monkeypatch.setattr(axes, "constrain", remember)
   examples = tiny_models.random_examples(8)
   batch = tiny_models.lay_out(converter, examples, packing=False, width=16)
-  loss = functools.partial(sequence_to_sequence, model)
+  loss = functools.partial(SequenceToSequence(), model)
   jax.eval_shape(loss, state.params, batch, jax.random.key(0))
   for name in rule_sets.ON_8_DEVICES:
     partitioning = rule_sets.build(name)
