@@ -64,7 +64,7 @@ def shapes_of_step(*, partitions=None):
         train_step,
         objective=functools.partial(run["objective"], model),
         optimizer=optimizer,
-        takes_updates=getattr(run["objective"], "takes_updates", False),
+        takes_updates=run["objective"].takes_updates,
       ),
       before,
       batch,
