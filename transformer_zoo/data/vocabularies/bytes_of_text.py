@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from transformer_zoo.data.vocabularies.tokenizer import SpecialIds
+from transformer_zoo.data.vocabularies.tokenizer import Tokenizer
 
 _FIRST = 3
 _END = _FIRST + 256
@@ -18,8 +19,8 @@ _REUSED = 100
 DEFAULT_EXTRA_IDS = 125
 
 
-class BytesOfText:
-  """Encodes and decodes; the attributes are those of every tokenizer."""
+class BytesOfText(Tokenizer):
+  """Encodes and decodes; the attributes are documented in `Tokenizer`."""
 
   lower_case = False
 

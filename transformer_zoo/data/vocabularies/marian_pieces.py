@@ -30,8 +30,8 @@ _OF_TARGETS = "target_vocab.json"
 _SPACE = "▁"
 
 
-class MarianPieces:
-  """Encodes and decodes; the attributes are those of every tokenizer."""
+class MarianPieces(tokenizer_lib.Tokenizer):
+  """Encodes and decodes; the attributes are documented in `Tokenizer`."""
 
   extra_ids = 0
   lower_case = False

@@ -63,14 +63,10 @@ def read(
   return SentencePieceModel(path, extra_ids, bool(lower_case))
 
 
-class SentencePieceModel:
-  """Encodes and decodes; the attributes are those of every tokenizer.
+class SentencePieceModel(tokenizer_lib.Tokenizer):
+  """Encodes and decodes; the attributes are documented in `Tokenizer`.
 
-  Attributes:
-    is_stated: True if the pieces are stated beside the model, as in
-      `TokenizersModel`.
-    rules: The pieces that the files beside the model add, or "".
-    passed_over: Those of them that the model beside has no rows for.
+  Its `rules` are the pieces that the files beside the model add.
   """
 
   def __init__(self, path: str, extra_ids: int | None, lower_case: bool):
@@ -86,7 +82,6 @@ class SentencePieceModel:
     Raises:
       UserError: the file is no such model, or has sentinels already.
     """
-    self.passed_over, self.rules = (), ""
     folder = os.path.dirname(path)
     t5 = tokenizer_classes.t5(folder)
     further = t5 and functools.partial(self._added_by, t5, folder)

@@ -1,8 +1,7 @@
-"""The protocol of all kinds of vocabularies, and their special ids."""
+"""The base of all kinds of vocabularies, and their special ids."""
 
 from collections.abc import Callable, Sequence
 import dataclasses
-from typing import Protocol
 
 import numpy as np
 
@@ -124,26 +123,67 @@ def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:
     found.append(piece)
 
 
-class Tokenizer(Protocol):
-  """The interface of every kind of vocabulary; `Vocabulary` documents it."""
+class Tokenizer:
+  """The base of every kind of vocabulary; `Vocabulary` documents it.
+
+  The defaults are those of a kind that only its own files describe.
+
+  Attributes:
+    is_stated: Whether a file of `files.SAYING` beside the files states other
+      special ids (chat models end a turn), or how texts are cut.
+    rules: What makes other ids than the files by themselves, or "".
+    tokenizer_class: The class that the files name or the model implies, or
+      None.
+    passed_over: Special pieces that the model beside the files has no rows for.
+    added_special: The ids of added pieces that the files call special.
+  """
 
   size: int
   extra_ids: int
   lower_case: bool
   special: SpecialIds
   sentinel_ids: np.ndarray
+  is_stated: bool = False
+  rules: str = ""
+  tokenizer_class: str | None = None
+  passed_over: tuple[str, ...] = ()
+  added_special: frozenset[int] = frozenset()
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of a text."""
+    raise NotImplementedError
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of texts."""
+    raise NotImplementedError
 
   def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
     """Returns the same as int32 [tokens] each."""
+    raise NotImplementedError
+
+  def encode_targets(self, text: str) -> list[int]:
+    """Returns the ids of a text that a model is to write."""
+    return self.encode(text)
+
+  def encode_prompt(self, text: str) -> list[int]:
+    """Returns the ids of a text whose special pieces are no text."""
+    return self.encode(text)
+
+  def encode_with_places(
+    self, text: str
+  ) -> tuple[list[int], list[tuple[int, int]]] | None:
+    """Returns the ids of a text, and the characters that each piece is.
+
+    None if the kind does not know them.
+    """
 
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of ids, all below `size`."""
+    raise NotImplementedError
 
   def pieces(self) -> list[str | None]:
     """Returns what each id is written as; None for what is no text."""
+    raise NotImplementedError
+
+  def to_json(self) -> str | None:
+    """Returns a tokenizer.json of the vocabulary; None if there is none."""

@@ -34,17 +34,8 @@ _SPACE = "Ġ"  # as a byte-level BPE writes it
 _PANIC = "PanicException"  # Which no module exports.
 
 
-class TokenizersModel:
-  """Encodes and decodes; the attributes are those of every tokenizer.
-
-  Attributes:
-    is_stated: Whether a file of `files.SAYING` beside this one states other
-      special ids than the file itself (chat models end a turn), or how it cuts
-      texts.
-    rules: What makes other ids than the files by themselves, or "".
-    tokenizer_class: The class that the files name or the model implies, or
-      None.
-  """
+class TokenizersModel(tokenizer_lib.Tokenizer):
+  """Encodes and decodes; the attributes are documented in `Tokenizer`."""
 
   def __init__(
     self,

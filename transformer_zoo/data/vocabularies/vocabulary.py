@@ -119,7 +119,7 @@ class Vocabulary:
   @property
   def is_stated(self) -> bool:
     """Whether files of `files.SAYING` say more than the vocabulary's own."""
-    return getattr(self._tokenizer, "is_stated", False)
+    return self._tokenizer.is_stated
 
   @property
   def rules(self) -> str:
@@ -127,7 +127,7 @@ class Vocabulary:
 
     The class of `transformers` and its options; "" if its own files say it.
     """
-    return getattr(self._tokenizer, "rules", "")
+    return self._tokenizer.rules
 
   @property
   def tokenizer_class(self) -> str | None:
@@ -136,7 +136,7 @@ class Vocabulary:
     None where the files say by themselves how texts are cut, and for T5, ByT5,
     Marian and Llama, which SentencePiece and bytes read.
     """
-    return getattr(self._tokenizer, "tokenizer_class", None)
+    return self._tokenizer.tokenizer_class
 
   @property
   def passed_over(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Vocabulary:
 
     The vocabulary is without them, as nothing needs them.
     """
-    return getattr(self._tokenizer, "passed_over", ())
+    return self._tokenizer.passed_over
 
   @functools.cached_property
   def special_ids(self) -> frozenset[int]:
@@ -157,7 +157,7 @@ class Vocabulary:
     found = {*dataclasses.astuple(special)} - {None} - sentinels
     if self.extra_ids:
       found |= sentinels
-    return frozenset(found | getattr(self._tokenizer, "added_special", set()))
+    return frozenset(found | self._tokenizer.added_special)
 
   @functools.cached_property
   def word_starts(self) -> np.ndarray | None:
@@ -196,8 +196,6 @@ class Vocabulary:
     None where a class adds the sentinels (T5's, ByT5's), or there are none, and
     where no tokenizer.json has other rules than its class.
     """
-    if not hasattr(self._tokenizer, "to_json"):
-      return None
     if not self.extra_ids and (self.kind != "tokenizer_json" or not self.rules):
       return None
     return self._tokenizer.to_json()
@@ -225,13 +223,14 @@ class Vocabulary:
     Raises:
       UserError: the kind of vocabulary does not tell places (Marian's).
     """
-    if not hasattr(self._tokenizer, "encode_with_places"):
+    found = self._tokenizer.encode_with_places(text)
+    if found is None:
       raise UserError(
         f"The vocabulary {self.path!r} of the kind {self.kind!r} does not tell "
         "which characters a piece is; use one of another kind for spans and "
         "tags."
       )
-    ids, places = self._tokenizer.encode_with_places(text)
+    ids, places = found
     places = np.array(places, np.int32).reshape(-1, 2)
     for place in places:
       while place[0] < place[1] and text[place[0]].isspace():
@@ -242,8 +241,7 @@ class Vocabulary:
 
   def encode_targets(self, text: str) -> list[int]:
     """Returns the ids of what a model is to write: Marian's are others."""
-    encode = getattr(self._tokenizer, "encode_targets", self._tokenizer.encode)
-    return encode(text)
+    return self._tokenizer.encode_targets(text)
 
   def encode_prompt(self, text: str) -> list[int]:
     """Returns the ids of what a user asks.
@@ -252,8 +250,7 @@ class Vocabulary:
     a tokenizer.json has them or the files beside a vocab.json state them;
     `encode` takes them for text.
     """
-    encode = getattr(self._tokenizer, "encode_prompt", self._tokenizer.encode)
-    return encode(text)
+    return self._tokenizer.encode_prompt(text)
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, without EOS: faster than one by one."""
