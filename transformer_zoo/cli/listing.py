@@ -49,12 +49,12 @@ def _gin_files(folder: str) -> list[dict[str, Any]]:
 
   rows = []
   for path in sorted((reading.SHIPPED / folder).glob("*.gin")):
-    row = {"name": path.stem, "summary": _summary(path.read_text("utf-8"))}
+    row = {"name": path.stem, "summary": summary(path.read_text("utf-8"))}
     rows.append(row | {"gin_file": f"{folder}/{path.name}"})
   return rows
 
 
-def _summary(source: str) -> str:
+def summary(source: str) -> str:
   """The first sentence of the comment that a gin file begins with."""
   lines = itertools.takewhile(
     lambda line: line.startswith("# "), source.splitlines()

@@ -2,8 +2,6 @@
 
 import functools
 import json
-import pathlib
-import re
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +19,6 @@ from transformer_zoo.tensors import safetensors
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.tensors.links import to_theirs
 
-ROOT = pathlib.Path(__file__).parents[3]
 KINDS = [family.kind for family in FAMILIES]
 # Of versions 2 to 5 of `transformers`, of their options of generation, and of
 # programs for fine-tuning.
@@ -74,13 +71,9 @@ PASSED_OVER = {
 
 
 def test_every_family_has_contracts_and_a_row():
-  """Of the tables of tests/golden, and of docs/guides/checkpoints.md."""
+  """Of the tables of tests/golden."""
   tables = (*families.CONFIGS.values(), *encoders.CONFIGS.values())
   assert {*KINDS} == {config["model_type"] for config in tables}
-  page = ROOT / "docs/guides/checkpoints.md"
-  rows = re.findall(r"^\| (`.+?) \|", page.read_text(), re.M)
-  listed = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
-  assert {*KINDS} <= listed
 
 
 @pytest.mark.parametrize("kind", KINDS)

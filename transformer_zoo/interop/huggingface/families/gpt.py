@@ -1,4 +1,4 @@
-"""GPT (`openai-gpt`) and GPT-2 (`gpt2`), and what GPT-Neo has in common.
+"""GPT (`openai-gpt`) and GPT-2 (`gpt2`); GPT-Neo shares parts of them.
 
 Differences to ours: one matrix, kept as (in, out), makes queries, keys and
 values. GPT has GPT-2's blocks with the norms after the sublayers. Source:
