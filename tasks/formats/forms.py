@@ -2,8 +2,10 @@
 
 A form is a task `TASK:FORM`. It has the source, the post-processing and the
 metrics of the text-to-text task, and its examples have the fields that these
-read; what a model answers is written as that task's target text. So scores,
-averages and submissions are the same. One call registers a form:
+read; the answer of a model is written as the target text of the task. So
+scores, averages and submissions are the same. Rows of files get a form by
+`ClassesTask` and its siblings (tasks/your_data/forms.py), which end in
+`PiecesStep` here; for a SeqIO task over another source, one call registers it:
 
     register_classes("glue_mrpc_v002", "{sentence1}", "{sentence2}",
                      classes=("not_equivalent", "equivalent"))

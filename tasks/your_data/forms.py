@@ -26,9 +26,8 @@ from tasks.formats import forms
 from tasks.your_data import scoring_by_name
 from tasks.your_data import templates
 from tasks.your_data import text_to_text
+from tasks.your_data.from_files import FromFiles
 from tasks.your_data.registration import add_task
-from tasks.your_data.registration import checks_arguments
-from tasks.your_data.rows import MAX_ROW_BYTES
 from tasks.your_data.rows import Row
 from tasks.your_data.rows import RowFiles
 from tasks.your_data.rows import RowsDataSource
@@ -465,10 +464,7 @@ def _tags(
   )
 
 
-_checked = functools.partial(checks_arguments, options_of=register)
-
-
-class FormTask:
+class FormTask(FromFiles):
   """A form of a task over rows of files, made and registered by `from_...`.
 
   The arguments of `TextToTextTask`, and:
@@ -493,109 +489,32 @@ class FormTask:
   the task is read.
   """
 
-  form: ClassVar[str]
-
-  @classmethod
-  @_checked
-  def from_tsv(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    columns: Sequence[str] | None = None,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> seqio.Task:
-    """Registers a form over tab-separated files, which have no quoting."""
-    columns = None if columns is None else tuple(columns)
-    files = RowFiles(splits, "tsv", columns, max_row_bytes=max_row_bytes)
-    return register(cls.form, name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_csv(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    columns: Sequence[str] | None = None,
-    delimiter: str = ",",
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> seqio.Task:
-    """Registers a form over CSV files, separated by `delimiter`."""
-    columns = None if columns is None else tuple(columns)
-    files = RowFiles(splits, "csv", columns, delimiter, max_row_bytes)
-    return register(cls.form, name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_jsonl(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> seqio.Task:
-    """Registers a form over JSON Lines files."""
-    files = RowFiles(splits, "jsonl", max_row_bytes=max_row_bytes)
-    return register(cls.form, name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_parquet(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> seqio.Task:
-    """Registers a form over Parquet files."""
-    files = RowFiles(splits, "parquet", max_row_bytes=max_row_bytes)
-    return register(cls.form, name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_arrow(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> seqio.Task:
-    """Registers a form over Arrow files or folders that `datasets` saved."""
-    files = RowFiles(splits, "arrow", max_row_bytes=max_row_bytes)
-    return register(cls.form, name, files, **options)
-
 
 class ClassesTask(FormTask):
   """One or two texts and their class."""
 
-  form = "classes"
+  _register = staticmethod(functools.partial(register, "classes"))
 
 
 class NumberTask(FormTask):
   """One or two texts and a number."""
 
-  form = "number"
+  _register = staticmethod(functools.partial(register, "number"))
 
 
 class SpansTask(FormTask):
   """A question and a context with the answer in it."""
 
-  form = "spans"
+  _register = staticmethod(functools.partial(register, "spans"))
 
 
 class ChoicesTask(FormTask):
   """A text and several continuations, one of them right."""
 
-  form = "choices"
+  _register = staticmethod(functools.partial(register, "choices"))
 
 
 class TagsTask(FormTask):
   """Words and their tags."""
 
-  form = "tags"
+  _register = staticmethod(functools.partial(register, "tags"))

@@ -23,33 +23,38 @@ _MISNAMED = {
 
 
 def checks_arguments(
-  call: Callable[..., Any], options_of: Callable[..., Any] | None = None
+  call: Callable[..., Any],
+  options_of: Callable[[type], Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
   """Decorates a call of users' modules: wrong arguments raise UserError.
 
   Args:
     call: A function, or a class whose constructor is called.
-    options_of: The function that takes the `**options` of `call`, if any.
+    options_of: For a class method with `**options`: from the class to the
+      function that takes them.
   """
   function = call.__init__ if isinstance(call, type) else call
   kinds = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
   signature = inspect.signature(function)
-  allowed = [n for n, p in signature.parameters.items() if p.kind not in kinds]
-  required = []
-  if options_of is not None:
-    options = inspect.signature(options_of).parameters.values()
-    keywords = [p for p in options if p.kind == p.KEYWORD_ONLY]
-    allowed += [p.name for p in keywords]
-    required = [p.name for p in keywords if p.default is p.empty]
-  allowed = [name for name in allowed if name not in ("self", "cls")]
+  named = [
+    name
+    for name, parameter in signature.parameters.items()
+    if parameter.kind not in kinds and name not in ("self", "cls")
+  ]
 
   @functools.wraps(function)
   def checked(*args: Any, **kwargs: Any) -> Any:
+    called, allowed, required = call.__qualname__, named, []
+    if options_of is not None:
+      called = f"{args[0].__name__}.{call.__name__}"
+      options = inspect.signature(options_of(args[0])).parameters.values()
+      keywords = [p for p in options if p.kind == p.KEYWORD_ONLY]
+      allowed = named + [p.name for p in keywords]
+      required = [p.name for p in keywords if p.default is p.empty]
     for name in kwargs:
       if name not in allowed:
         raise UserError(
-          f"{call.__qualname__} has no argument {name!r}"
-          + nearest(name, allowed)
+          f"{called} has no argument {name!r}" + nearest(name, allowed)
         )
     try:
       signature.bind(*args, **kwargs)
@@ -57,7 +62,7 @@ def checks_arguments(
         if name not in kwargs:
           raise TypeError(f"missing a required argument: {name!r}")
     except TypeError as error:
-      raise UserError(f"{call.__qualname__}: {error}.") from None
+      raise UserError(f"{called}: {error}.") from None
     return function(*args, **kwargs)
 
   if isinstance(call, type):

@@ -16,8 +16,7 @@
 `rows.py` describes files and bad rows, `templates.py` the texts with braces.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-import functools
+from collections.abc import Callable, Iterator, Sequence
 import math
 from typing import Any
 
@@ -27,12 +26,11 @@ import tensorflow as tf
 from tasks import vocabulary as vocabularies
 from tasks.your_data import scoring_by_name
 from tasks.your_data import templates
+from tasks.your_data.from_files import FromFiles
 from tasks.your_data.prompt_files import CHOICE
 from tasks.your_data.prompt_files import Prompt
 from tasks.your_data.prompted import PromptedDataSource
 from tasks.your_data.registration import add_task
-from tasks.your_data.registration import checks_arguments
-from tasks.your_data.rows import MAX_ROW_BYTES
 from tasks.your_data.rows import Row
 from tasks.your_data.rows import RowFiles
 from tasks.your_data.rows import RowsDataSource
@@ -318,10 +316,7 @@ def make_examples(
   return examples, functions, post_processing
 
 
-_checked = functools.partial(checks_arguments, options_of=register)
-
-
-class TextToTextTask(seqio.Task):
+class TextToTextTask(FromFiles, seqio.Task):
   """A task over rows of files, made and registered by `from_...`.
 
   Arguments of all:
@@ -366,80 +361,7 @@ class TextToTextTask(seqio.Task):
   the task is read.
   """
 
-  @classmethod
-  @_checked
-  def from_tsv(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    columns: Sequence[str] | None = None,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> "TextToTextTask":
-    """Registers a task over tab-separated files, which have no quoting."""
-    columns = None if columns is None else tuple(columns)
-    files = RowFiles(splits, "tsv", columns, max_row_bytes=max_row_bytes)
-    return register(name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_csv(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    columns: Sequence[str] | None = None,
-    delimiter: str = ",",
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> "TextToTextTask":
-    """Registers a task over CSV files, separated by `delimiter`."""
-    columns = None if columns is None else tuple(columns)
-    files = RowFiles(splits, "csv", columns, delimiter, max_row_bytes)
-    return register(name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_jsonl(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> "TextToTextTask":
-    """Registers a task over JSON Lines files."""
-    files = RowFiles(splits, "jsonl", max_row_bytes=max_row_bytes)
-    return register(name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_parquet(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> "TextToTextTask":
-    """Registers a task over Parquet files."""
-    files = RowFiles(splits, "parquet", max_row_bytes=max_row_bytes)
-    return register(name, files, **options)
-
-  @classmethod
-  @_checked
-  def from_arrow(
-    cls,
-    name: str,
-    splits: Mapping[str, str],
-    *,
-    max_row_bytes: int = MAX_ROW_BYTES,
-    **options: Any,
-  ) -> "TextToTextTask":
-    """Registers a task over Arrow files or folders that `datasets` saved."""
-    files = RowFiles(splits, "arrow", max_row_bytes=max_row_bytes)
-    return register(name, files, **options)
+  _register = staticmethod(register)
 
 
 def _check_choices(
