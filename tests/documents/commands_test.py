@@ -126,6 +126,16 @@ def test_every_page_is_in_the_contents_of_the_site():
   assert {*docs.rglob("*.md")} - named == {docs / "index.md"}
 
 
+@pytest.mark.parametrize(
+  "page",
+  sorted((ROOT / "docs/guides").glob("*.md")),
+  ids=lambda page: page.stem,
+)
+def test_a_guide_is_read_in_five_minutes(page):
+  """At 230 words a minute; what is longer belongs to the reference."""
+  assert len(page.read_text(encoding="utf-8").split()) <= 1150
+
+
 def test_the_reference_has_every_public_name():
   page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
   named = re.findall(r":: transformer_zoo\.(\w+)$", page, re.M)
