@@ -482,7 +482,7 @@ def test_heads_that_a_model_lacks():
     TWO_TERMS.check(model)
   assert str(caught.value) == (
     "the model has no head 'next_sentence'; it has 'tokens': choose heads and "
-    "objective by one file of gin_configs/heads/, after that of the run"
+    "objective by one file of gin_configs/heads/, after the file of the run"
   )
   other, _ = tiny_models.build("lm")
   with pytest.raises(UserError, match="DecoderOnly has no heads that it could"):

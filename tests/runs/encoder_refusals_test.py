@@ -53,7 +53,7 @@ def refused(zoo, prepared_dir, tmp_path, monkeypatch):
     (
       "EncoderObjective.losses=(@SpanLoss(),)",
       "the model has no head 'spans'; it has 'classes': choose heads and "
-      "objective by one file of gin_configs/heads/, after that of the run",
+      "objective by one file of gin_configs/heads/, after the file of the run",
     ),
     (
       "TASK_FEATURE_LENGTHS={'inputs': 33}",

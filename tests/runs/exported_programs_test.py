@@ -333,7 +333,7 @@ PLACED = converters.EncoderDecoder(original_positions=True)
     (
       {"of": ("bert", "../heads/classes.gin"), "converter": MASKED},
       "the model has no head 'tokens'; it has 'classes': choose heads and "
-      "objective by one file of gin_configs/heads/, after that of the run",
+      "objective by one file of gin_configs/heads/, after the file of the run",
     ),
     (
       {"of": ("bert",), "converter": prompts.prompted(MASKED, 3)},

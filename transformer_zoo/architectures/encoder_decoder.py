@@ -190,7 +190,7 @@ class EncoderDecoder(nn.Module):
       deterministic: no dropout.
     """
     target_valid_BL = decoder_target_tokens != self.pad_id
-    # Tokens of a row have an id, that of their example where rows are packed.
+    # Tokens of a row have an id; in packed rows it is the id of their example.
     ids_BL, key_ids_BL = (
       masks.ids_of_tokens(target_valid_BL, decoder_segment_ids, nothing)
       for nothing in (masks.NO_QUERY, masks.NO_KEY)

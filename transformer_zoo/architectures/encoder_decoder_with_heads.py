@@ -22,8 +22,8 @@ from transformer_zoo.modules.attention import masks
 class EncoderDecoderWithHeads(EncoderOnly):
   """An encoder and a decoder over the same text, and heads on the decoder.
 
-  The batch is that of the converter `Encoder`, whose `answering` is 'last': a
-  place of the decoder has seen the places of the decoder before it alone.
+  The converter `Encoder` makes the batch, with `answering` 'last': a place of
+  the decoder has seen the places of the decoder before it alone.
 
   Attributes:
     reader: The Transformer of decoder layers, which attend to the encoder; its

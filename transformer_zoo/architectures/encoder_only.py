@@ -32,7 +32,7 @@ class Heads(nn.Module):
 
   Attributes:
     parts: The heads (modules/heads.py), like {"tokens": TransformedLogits()}.
-    auxiliary: Further heads, beside those of what is learnt.
+    auxiliary: Further heads, of auxiliary losses.
   """
 
   parts: Mapping[str, nn.Module]
@@ -55,13 +55,12 @@ class Heads(nn.Module):
 class EncoderOnly(nn.Module):
   """An encoder and its heads.
 
-  The batch is that of the converter `Encoder`; segment ids separate packed
-  texts.
+  The converter `Encoder` makes the batch; segment ids separate packed texts.
 
   Attributes:
     token_embedder: embeds the tokens; None in a generator that reads the
       embeddings of its discriminator (generator_discriminator.py), and in a
-      discriminator an `EmbedDifference` from those of its generator.
+      discriminator an `EmbedDifference` from its generator's.
     encoder: a Transformer of encoder layers, or what stands in its place.
     heads: the heads.
     token_type_embedder: embeds the segment that each token is of, or None.
@@ -115,8 +114,8 @@ class EncoderOnly(nn.Module):
         `encoder_token_types`, `encoder_segment_ids` and `encoder_positions` of
         packed texts [B, L], and `attention_kind` [B], who sees whom as in
         UniLM, and `encoder_other_order` [B], the place of the vector that is
-        added to that of the last token of a row, -1 for none (GPT's pairs in
-        both orders).
+        added to the vector of the last token of a row, -1 for none (GPT's pairs
+        in both orders).
       deterministic: no dropout.
       embedder: What embeds the tokens; the model's own embedder if None.
 
@@ -249,7 +248,7 @@ class EncoderOnly(nn.Module):
       has = ", ".join(map(repr, self.heads.parts)) or "none"
       raise UserError(
         f"the model has no head {head!r}; it has {has}: choose heads and "
-        "objective by one file of gin_configs/heads/, after that of the run"
+        "objective by one file of gin_configs/heads/, after the file of the run"
       )
 
   def all_logits(
@@ -303,7 +302,7 @@ def _direction(visible: Callable[[int], jax.Array] | None) -> str:
 
 
 def _with_other_order(x_BLD, others_B, valid_BL) -> jax.Array:
-  """Adds the vector of the other order to that of each row's last token."""
+  """Adds the vector of the other order to each row's last token."""
   rows_B = jnp.arange(x_BLD.shape[0])
   other_BD = x_BLD[rows_B, jnp.maximum(others_B, 0)]
   other_BD = jnp.where(others_B[:, None] >= 0, other_BD, 0)

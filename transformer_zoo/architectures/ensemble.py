@@ -22,7 +22,7 @@ class Ensemble(nn.Module):
   """A model that scores and generates with the mean logits of its members.
 
   Every member has a cache of its own; the beams of all of them are the same.
-  Its hidden states are a tuple with those of each member.
+  Its hidden states are a tuple, an entry for each member.
 
   Attributes:
     members: encoder-decoder models, decoder-only ones, or encoders; the

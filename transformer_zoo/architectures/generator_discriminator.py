@@ -3,8 +3,8 @@
 ELECTRA (Clark et al. 2020): two encoders over the same rows, a small one that
 predicts masked tokens and one that tells for each token whether it is of the
 text; `gin_configs/heads/replaced_tokens.gin` makes the pair of any encoder, and
-`gin_configs/parts/generator/` has ways in which both share embeddings, those of
-DeBERTa v3 among them (He et al. 2023, section 3).
+`gin_configs/parts/generator/` has ways in which both share embeddings, among
+them DeBERTa v3's (He et al. 2023, section 3).
 """
 
 from collections.abc import Mapping

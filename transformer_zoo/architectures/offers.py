@@ -26,8 +26,9 @@ class Offers:
     reads: The features that a batch must have.
     transformers: The Transformers (transformer.py) by side, "encoder" and
       "decoder". A decoder whose layers encode too is there once.
-    embedders: The embedder of the tokens of each side that is read; that of the
-      last side has a row for each token that the model predicts.
+    embedders: The embedder of the tokens of each side that is read; the
+      embedder of the last side has a row for each token that the model
+      predicts.
     pad_id: The id of padding.
     mask_id: The id of [MASK] that the model itself puts into a text; None if it
       puts none.
@@ -65,7 +66,7 @@ class Offers:
     """The largest number of tokens of a side; None for any number.
 
     Args:
-      side: "encoder" or "decoder". An ensemble has those of the member that has
+      side: "encoder" or "decoder". An ensemble has as many as the member with
         the fewest.
     """
     models = [member.offers for member in self.members] or [self]

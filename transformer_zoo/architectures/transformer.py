@@ -1,7 +1,7 @@
 """A Transformer without its embedder and its heads: what stands around a stack.
 
 An encoder is one, and `Decoder` is one with a head. Parameters lie directly
-under it, those of the stack beside those of the other parts, as in T5X.
+under it, the stack's beside the other parts', as in T5X.
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ class Transformer(nn.Module):
       mask_B1LM: True where a query may attend.
       positions: The positions of queries and keys; 0 to L - 1 by default.
       token_positions_1L: [1 or B, L] for `position_embedder`: packed examples
-        each start from 0; those of the queries by default.
+        each start from 0; the positions of the queries by default.
       by_layer: Further values that differ by layer, as of the parts `by_layer`.
       with_states: Whether what entered each layer is returned too, [N, B, L, D]
         of contents.

@@ -1,9 +1,9 @@
 """UniLM that writes: an encoder that fills one mask after another.
 
 Dong et al. 2019, section 2.4: the text to write is the second segment of a
-sequence to sequence row. Each token is predicted at a [MASK] behind those that
-are written; the mask is then replaced by the token. Keys and values of the text
-are kept (`modules/attention/cache.py`), those of a mask until its token is
+sequence to sequence row. Each token is predicted at a [MASK] behind the tokens
+that are written; the mask is then replaced by the token. Keys and values of the
+text are kept (`modules/attention/cache.py`); for a mask, until its token is
 known. `gin_configs/architectures/unilm.gin` over the modules below.
 """
 
@@ -29,7 +29,7 @@ class UniLM(EncoderOnly):
   Attributes:
     mask_id: The id of [MASK], the vocabulary's.
     written_types: The token types of the first segment and of the second one
-      in a row of sequence to sequence attention, those of
+      in a row of sequence to sequence attention, as in
       `transformer_zoo.corruption.unified_lm.TOKEN_TYPES`.
   """
 
@@ -197,7 +197,7 @@ class UniLM(EncoderOnly):
     return hidden_BXD[:, length:]
 
   def _with_room(self, decoding, real_BP) -> cache.Decoding:
-    """With the prompt, and one more position: that of the last [MASK]."""
+    """With the prompt, and one more position for the last [MASK]."""
     ancestors_BWL = decoding.ancestors_BWL
     if ancestors_BWL is not None:
       ancestors_BWL = jnp.pad(ancestors_BWL, ((0, 0), (0, 0), (0, 1)))

@@ -109,7 +109,7 @@ class Denoising(Corruption):
     Args:
       lengths: tokens of `inputs` and `targets`, EOS counted.
       vocabulary: The vocabulary of the text.
-      raw: The raw tokens per example; those of `raw_length` if None.
+      raw: The raw tokens per example; by default from `raw_length`.
 
     Returns:
       the share of examples whose targets will be cut: 0 for noise of an exact
@@ -180,8 +180,8 @@ class Denoising(Corruption):
     tokens = np.asarray(tokens, np.int32)
     mask = self.noise(draws, tokens.shape[1], Rows(tokens, vocabulary))
     if any("unique" in name for name in (self.inputs, self.targets)):
-      # `check` refuses noise that overruns the sentinels now and then. What it
-      # cannot see, one example in millions, must not end a long run.
+      # `check` refuses noise that overruns the sentinels now and then. It may
+      # still happen to one example in millions, and must not end a long run.
       mask = noise_rewrites.within_sentinels(mask, len(vocabulary.sentinel_ids))
     return {
       "inputs": noise_rewrites.find(self.inputs)(

@@ -15,7 +15,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _ROUNDS = 10
-# Calls of a branch, at most: they are numbered apart from those of its source.
+# Calls of a branch, at most: they are numbered apart from its source's calls.
 _BRANCH_BITS = 16
 # Of the place within a row, beside a key of 33 bits: rows of up to 2^30.
 _PLACE_BITS = np.uint64(30)

@@ -24,7 +24,7 @@ class Denoiser:
 
   Attributes:
     denoising: The objective.
-    share: Its share of the examples, relative to those of the others.
+    share: Its share of the examples, relative to the shares of the others.
     mode: The text that its inputs begin with, like "[R]"; empty for none.
   """
 

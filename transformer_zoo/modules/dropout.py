@@ -1,8 +1,8 @@
 """Dropout whose mask may be shared along some axes.
 
 A row has the same mask however many microbatches divide its batch. Masks that
-are shared along an axis are drawn for the whole batch, and each part takes
-those of its rows; other masks are drawn row by row, each with its own key.
+are shared along an axis are drawn for the whole batch, and each part takes the
+masks of its rows; other masks are drawn row by row, each with its own key.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
 
-# Of a batch in parts: the number of this part, that of all parts, and that of
-# copies of each row.
+# Of a batch in parts: the number of this part, the number of all parts, and the
+# number of copies of each row.
 WHOLE_BATCH = (0, 1, 1)
 _part = contextvars.ContextVar("part of the batch", default=WHOLE_BATCH)
 
@@ -38,7 +38,7 @@ def microbatch(index: jax.Array, number: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def copies(number: int) -> Iterator[None]:
-  """Makes the rows of what is traced inside copies of those of the batch.
+  """Makes the rows of what is traced inside copies of the batch's rows.
 
   Those of one row lie side by side. Each has a mask of its own, the one that it
   has in the whole batch.
@@ -163,7 +163,7 @@ class Dropout(nn.Module):
 
 
 def _small_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
-  """Draws those of the whole batch and takes those of this part."""
+  """Draws masks of the whole batch and takes the rows of this part."""
   (index, number, of_row), (rows, *rest) = _part.get(), shape
   keep = jax.random.bernoulli(key, keep_rate, (rows * number, *rest))
   if number == 1:

@@ -30,7 +30,7 @@ def compute_dtype(name: str) -> str:
 
 @jax.custom_vjp
 def _rows(table_VD: jax.Array, ids_BL: jax.Array) -> jax.Array:
-  """Returns the rows of a table, whose gradient depends on that of the rows.
+  """Returns the rows of a table; its gradient is made of the rows' gradients.
 
   The gradient is added to zeros. XLA on CPU fills zeros that depend on nothing
   before the forward pass and keeps them through it: a whole table of memory.
@@ -155,7 +155,7 @@ class EmbedDifference(nn.Module):
   `RTDModel` of microsoft/DeBERTa 4d7fe0b).
 
   Attributes:
-    num_embeddings: rows, those of the other table.
+    num_embeddings: The number of rows, as many as the other table has.
     features: d_model.
     dtype: as in `Embed`.
   """
@@ -221,7 +221,7 @@ class FromOther:
 class EmbedWithNew(Embed):
   """A table with rows for tokens that the vocabulary lacks.
 
-  Their ids follow those of the table, whose parameters and ids stay: GPT's
+  Their ids follow the ids of the table, whose parameters and ids stay: GPT's
   start, delimiter and extract tokens begin at random beside a pre-trained table
   (Radford et al. 2018, section 3.3).
 
@@ -250,7 +250,7 @@ class EmbedWithNew(Embed):
     return jnp.where(new_BL[..., None] >= 0, new_BLD, x_BLD)
 
   def attend(self, x_BLD: jax.Array) -> jax.Array:
-    """As `Embed.attend`, those of the further tokens last."""
+    """As `Embed.attend`, with the logits of the further tokens last."""
     of_new = x_BLD @ self.new_embedding.astype(x_BLD.dtype).T
     return jnp.concatenate([super().attend(x_BLD), of_new], axis=-1)
 

@@ -1,6 +1,6 @@
 """Heads: from the output of a stack to logits.
 
-Logits over the vocabulary first, then those of an encoder's other answers.
+Logits over the vocabulary first, then logits of an encoder's other answers.
 """
 
 from collections.abc import Callable
@@ -83,8 +83,8 @@ class TransformedLogits(nn.Module):
   the width of that table.
 
   Attributes:
-    softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside those of
-      `dense` and `norm`.
+    softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside `dense`
+      and `norm`.
     activation: a key of `feed_forward.ACTIVATIONS`, or a function.
     dense: the projection before the norm; None leaves out all but the softmax
       (XLNet).
@@ -153,7 +153,7 @@ class Averaged:
 
 @gin.register
 class Pooler(nn.Module):
-  """activation(dense(x)), a text's vector from that of one of its tokens.
+  """activation(dense(x)), a text's vector from one of its tokens.
 
   Attributes:
     activation: a key of `feed_forward.ACTIVATIONS`, or a function; BERT's and
@@ -267,8 +267,8 @@ class ReplacedLogits(nn.Module):
 
   Attributes:
     activation: a key of `feed_forward.ACTIVATIONS`, or a function.
-    norm: Normalization of each vector plus that of the first token of its text,
-      which goes before the projection (`LMMaskPredictionHead` of
+    norm: Normalization of the sum of each vector and the vector of the first
+      token of its text, before the projection (`LMMaskPredictionHead` of
       microsoft/DeBERTa 4d7fe0b); None leaves both out (ELECTRA).
     dense: the projection before the activation.
     out: the projection to the logit.
@@ -323,8 +323,8 @@ class SpanBoundaryLogits(nn.Module):
   0670d8b `BertPairTargetPredictionHead`).
 
   Attributes:
-    softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside those of
-      the projections.
+    softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside the
+      projections.
     num_offsets: The longest span in tokens, rows of the table of p.
     offset_features: The width of p.
     activation: a key of `feed_forward.ACTIVATIONS`, or a function.

@@ -19,7 +19,7 @@ KINDS = ("sum", "mean", "concatenation", "learned")
 
 @gin.register
 class LayerMix(nn.Module):
-  """One vector of each token from those of several layers.
+  """One vector of each token from its vectors in several layers.
 
   Attributes:
     layers: The numbers of the layers: 0 is what enters the first layer, -1 the

@@ -41,7 +41,7 @@ def apply(
   x_BLD: Any,
   given: Any,
 ) -> Any:
-  """Applies stacked layers, those of each stage on its devices.
+  """Applies stacked layers, the layers of a stage on its devices.
 
   Args:
     layer: A layer as a function.

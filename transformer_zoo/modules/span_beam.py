@@ -49,15 +49,15 @@ class SpanBeamLogits(nn.Module):
   Attributes:
     num_starts: The number of starts for which there are ends.
     features: The width of the layers before the logits of ends and of no
-      answer; that of the vectors if None (XLNet), 512 in ELECTRA.
+      answer; the width of the vectors if None (XLNet), 512 in ELECTRA.
     activation: a key of `feed_forward.ACTIVATIONS`, or a function; XLNet's
       tanh.
     start_out: the projection to the logits of starts.
-    end_dense, end_out: the projections to the logits of ends, of the vector of
-      a token and that of the start.
+    end_dense, end_out: the projections to the logits of ends, of the vectors of
+      a token and of the start.
     end_norm: the normalization between them, or None (ELECTRA).
     answer_dense, answer_out: the projections to the logit of no answer, of the
-      vector of the start and that of the first token.
+      vectors of the start and of the first token.
   """
 
   num_starts: int = 5
@@ -107,8 +107,8 @@ class SpanBeamLogits(nn.Module):
         first, of equal ones the first.
 
     Returns:
-      float32 [B, L, S + 2]: those of starts, of ends for each of the S starts,
-      and that of no answer, which is the same at all places.
+      float32 [B, L, S + 2]: the logits of starts, of ends for each of the S
+      starts, and of no answer, which are the same at all places.
     """
     del embedder, deterministic
     if may_answer_BL is None:

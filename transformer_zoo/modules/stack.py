@@ -15,9 +15,9 @@ from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import fused_plan
 
-# What the backward pass is given: all; products but those of attention, and
-# what the fused kernel of attention returns; these products from the host's
-# memory; or nothing but what enters a layer.
+# What the backward pass is given: all; products except attention's, and what
+# the fused kernel of attention returns; these products from the host's memory;
+# or nothing but what enters a layer.
 REMAT_POLICIES = {
   "none": None,
   "minimal": jax.checkpoint_policies.save_from_both_policies(
@@ -37,9 +37,9 @@ class Stack(nn.Module):
 
   Parameters of copy i lie under `layers_{i}`, or, scanned, under `layers`
   with a leading axis `layers`: scanning compiles one layer once. Layers may
-  share parameters (Lan et al. 2020, section 3.1): those of a group all of them,
-  which lie under the group's number, and all layers the parts in `shared`,
-  which lie under their names beside the layers.
+  share parameters (Lan et al. 2020, section 3.1): layers of a group all of
+  them, which lie under the group's number, and all layers the parts in
+  `shared`, which lie under their names beside the layers.
 
   Attributes:
     layer: the layer to repeat.
@@ -159,7 +159,7 @@ class Stack(nn.Module):
 
   @nn.nowrap
   def _scan(self, apply_layer, layers, x, own_N, given):
-    """Scans over the layers, or over their groups and those of each."""
+    """Scans over the layers, or over groups and the layers of each."""
     repeats = self._layers_of_a_group()
     in_axes = (0, nn.broadcast, nn.broadcast)
     if repeats > 1:

@@ -1,8 +1,8 @@
 """Losses of an encoder's heads: masked tokens, pairs, classes, numbers, spans.
 
-All but those of a whole row are of single places: the converter `Encoder` gives
-targets and weights place by place and, as `encoder_predicted_places`, the few
-places of a row that have a weight; logits are computed of these alone.
+All losses but those of whole rows are sums over places: the converter `Encoder`
+gives targets and weights place by place and, as `encoder_predicted_places`, the
+few places of a row that have a weight; logits are computed of these alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ class EncoderObjective(Objective):
 
   Attributes:
     losses: The losses; each names its head.
-    auxiliary: Further losses, beside those of what is learnt.
+    auxiliary: Further losses, which only help training.
   """
 
   losses: Sequence[EncoderLoss]
@@ -185,7 +185,7 @@ class NextTokenLoss:
 
   The auxiliary loss of GPT's fine-tuning, over all tokens of the input, special
   ones too (Radford et al. 2018, section 3.2, equation 5; its code has 0.5). It
-  is a mean over tokens; that of the code is one over texts of means.
+  is a mean over tokens; the code has a mean over texts of their means.
 
   Attributes:
     scale: The weight of the loss.
@@ -416,8 +416,9 @@ class SpanBeamLoss:
   or a window of its context, without an answer has its start at place 0.
 
   Attributes:
-    answer_scale: The weight of the cross-entropy of there being no answer
-      beside the mean of those of start and end, 0.5 in XLNet and ELECTRA.
+    answer_scale: The weight of the cross-entropy of there being no answer,
+      relative to the mean cross-entropy of start and end; 0.5 in XLNet and
+      ELECTRA.
   """
 
   head: str = "span_beam"

@@ -199,7 +199,7 @@ def answer_ids(
   Args:
     answers: The target texts of a task, or a list of them for each template.
     vocabulary: The path of its vocabulary, which has to be given; a relative
-      one from the current folder or from that of the package.
+      path starts at the current folder or at the folder of the package.
 
   Raises:
     UserError: There are no answers, or no vocabulary.

@@ -36,8 +36,8 @@ class ReplacedTokens(Objective):
   Attributes:
     losses: The losses of the discriminator's heads. Their batch has the
       sampled tokens as `encoder_input_tokens`, and as `encoder_replaced` [B, L]
-      whether a token is another than that of the text: one that was sampled and
-      is the text's counts as the text's.
+      whether a token differs from the token of the text; a sampled token that
+      equals the token of the text is not replaced.
     generator_loss: The loss of the generator's head, of the places that are
       predicted; its term is `generator`.
     generator_first: Whether the discriminator reads the parameters of the
@@ -143,8 +143,8 @@ class ReplacedTokens(Objective):
 def _generator_step(generate, params, updated):
   """The generator's term, its logits, and the parameters after its update.
 
-  The gradient that makes the update is that of the term, which has it at hand:
-  nothing goes through the generator again.
+  The update uses the gradient of the term, which is computed with it: nothing
+  goes through the generator again.
   """
 
   def total_of(params):
@@ -218,11 +218,11 @@ def replaced(batch: Batch, tokens_BP: jax.Array) -> dict[str, jax.Array]:
 
   Args:
     batch: what the converter `Encoder` lays out.
-    tokens_BP: A token for each of `encoder_predicted_places`; those of places
-      without a weight are passed over.
+    tokens_BP: A token for each of `encoder_predicted_places`; places without a
+      weight are passed over.
 
   Returns:
-    The batch with other `encoder_input_tokens`, those of the text as
+    The batch with other `encoder_input_tokens`, the tokens of the text as
     `encoder_original_tokens`, and `encoder_replaced`.
   """
   places_BP = batch["encoder_predicted_places"]
@@ -287,8 +287,8 @@ class ReplacedTokenLoss:
 class AllTokensLoss:
   """Cross-entropy of every token of the text ("All-Tokens MLM").
 
-  A token is copied with a chance of its own, and is else that of the softmax
-  (Clark et al. 2020, section 3.4).
+  A token is copied with a probability of its own, and is otherwise drawn from
+  the softmax (Clark et al. 2020, section 3.4).
 
   Attributes:
     copy_head: The head of the chance that a token is copied.

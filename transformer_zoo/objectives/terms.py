@@ -12,12 +12,13 @@ class Term:
   """A loss of a batch, or of some of its rows.
 
   Attributes:
-    total: the sum that is differentiated, a scalar.
-    weight: what it is divided by, a scalar that depends on the batch alone;
-      sums over rows add up to that of the batch, as those of `total` do.
-    metrics: further sums by name, for means over the same weight; those of
-      `loss_sum`, in nats, and `correct_sum` are shown as loss and accuracy.
-    scale: the factor of the term in the loss.
+    total: The sum that is differentiated, a scalar.
+    weight: The divisor of `total`, a scalar that depends on the batch alone.
+      Like `total` it is a sum over rows.
+    metrics: Further sums by name, which are divided by the same weight;
+      `loss_sum`, in nats, is shown as the loss and `correct_sum` as the
+      accuracy.
+    scale: The factor of the term in the loss.
   """
 
   total: jax.Array
@@ -43,8 +44,8 @@ def loss(terms: Terms) -> jax.Array:
 def sums(terms: Terms) -> dict[str, jax.Array]:
   """The metrics of all terms, and the weight of each as `weight_sum`.
 
-  The names of several terms go before those of their metrics, as in
-  `next_sentence/loss_sum`.
+  If there are several terms, the name of a metric begins with the name of its
+  term, as in `next_sentence/loss_sum`.
   """
   prefixes = {name: f"{name}/" if len(terms) > 1 else "" for name in terms}
   return {

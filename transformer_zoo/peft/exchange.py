@@ -159,7 +159,7 @@ class Trained:
     name: The path of its run, quoted, for errors.
     model: The model.
     tensors: Its parameters by name, layers unstacked.
-    added: A regular expression that matches those of the method.
+    added: A regular expression that matches the parameters of the method.
     modules: The modules of the class of its base.
     own: The names of the parameters that its base has not, or has with other
       values, but for the method: heads, a pooler, norms that were trained.
@@ -253,10 +253,10 @@ class Exchange:
     values: The settings that change what is computed, with the values that are
       read.
     others: A regular expression that matches the settings that `read` reads or
-      that change nothing: those of training, of the base, and of what the names
+      that change nothing: settings of training, of the base, and what the names
       of tensors say.
-    wraps_modules: Whether the names of tensors are those of modules, before
-      which `peft` puts a prefix.
+    wraps_modules: Whether tensors have the names of modules, before which
+      `peft` puts a prefix.
   """
 
   library: str

@@ -122,10 +122,10 @@ class Lora(Substitute, nn.Module, kw_only=True):
 class Dora(Lora, kw_only=True):
   """A projection whose columns have trained lengths and a LoRA as direction.
 
-  The length of a column is `dora_scale` times that of the column of W, so that
-  it begins at that of any checkpoint; the paper trains the product. Gradients
-  take the length of the changed column for a constant (Liu et al. 2024, section
-  4.3).
+  The length of a column is `dora_scale` times the length of the column of W, so
+  that training begins at the lengths of any checkpoint; the paper trains the
+  product. Gradients take the length of the changed column for a constant (Liu
+  et al. 2024, section 4.3).
   """
 
   @nn.compact
@@ -377,7 +377,7 @@ def dora(
     if isinstance(part, Substitute):
       raise UserError(
         f"dora: {name!r} is a {type(part).__name__} already, and lengths of "
-        "columns are those of the kernel alone; name @dora() before the other "
+        "columns belong to the kernel alone; name @dora() before the other "
         "methods of a projection"
       )
     return extend(part)

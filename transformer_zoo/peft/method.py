@@ -20,7 +20,8 @@ import gin
 from transformer_zoo.errors import UserError
 from transformer_zoo.peft.exchange import Exchange
 
-# Heads of an encoder that every method trains: all but that of masked tokens.
+# Heads of an encoder that every method trains: all but the head of masked
+# tokens.
 TASK_HEADS = r"heads/(?!tokens/).*"
 
 

@@ -1,9 +1,9 @@
 """Prefix tuning: trained keys and values in every layer (Li and Liang 2021).
 
-Each attention attends to the keys and values of a prefix before those of the
-tokens. Positions of tokens count the prefix, as in the authors' code, in that
-of P-tuning v2 (Liu et al. 2022) and in `peft`; a relative position bias adds
-nothing to the scores of a prefix.
+Each attention attends to the keys and values of a prefix before the keys and
+values of the tokens. Positions of tokens count the prefix, as in the authors'
+code, in the code of P-tuning v2 (Liu et al. 2022) and in `peft`; a relative
+position bias adds nothing to the scores of a prefix.
 """
 
 from collections.abc import Callable, Mapping

@@ -21,7 +21,7 @@ from transformer_zoo.peft.method import Rule
 Replace = Callable[[str, nn.Module], nn.Module]
 
 # Fields whose parts have their parameters under another name, or directly under
-# that of the parent.
+# the parent's name.
 _RENAMED = {"layer": "layers", "first_layer": "layers"}
 _WITHOUT_NAME = frozenset(
   {"discriminator", "head", "layer_stack", "parts", "softmax", "transformer"}
@@ -31,7 +31,7 @@ _WITHOUT_NAME = frozenset(
 class Substitute:
   """Marks a class of parts that take the place of others.
 
-  Such a class inherits from that of the part that it replaces, so that the
+  Such a class inherits from the class of the part that it replaces, so that the
   part's parameters keep their names, and adds fields, with `kw_only=True`.
   """
 
@@ -126,7 +126,7 @@ def extended(
 
   Args:
     part: The part.
-    extension: A class of parts whose methods call those of `super()`.
+    extension: A class of parts whose methods call the methods of `super()`.
     **added: The fields of the extension.
 
   Raises:

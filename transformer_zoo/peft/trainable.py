@@ -89,9 +89,9 @@ _NEVER = np.iinfo(np.int32).max
 class Trainable:
   """The trained part of a model; the rest has no gradients and no moments.
 
-  Names are those of every layer by itself, `encoder/layers_3/mlp/wi/kernel`,
-  also where layers are scanned. A stack of which some layers are trained has
-  moments of all of them, those of the others of gradients of 0.
+  Each layer has a name of its own, `encoder/layers_3/mlp/wi/kernel`, also where
+  layers are scanned. A scanned stack of which some layers are trained has
+  moments of all layers; the gradients of the others are 0.
 
   Attributes:
     parameters: regular expressions; one of them matches the whole name of each
@@ -121,7 +121,7 @@ class Trainable:
     )
 
   def select(self, params: Params) -> Params:
-    """Returns those of the parameters that are trained."""
+    """Returns the parameters that are trained."""
     flat = traverse_util.flatten_dict(params, sep="/")
     names = _names(params)
     return traverse_util.unflatten_dict(
@@ -204,7 +204,7 @@ ALL = Trainable()
 
 
 def _names(params: Params) -> dict[str, list[str]]:
-  """Names of parameters -> those of the layers in them."""
+  """Names of parameters -> names of the layers in them."""
   flat = traverse_util.flatten_dict(params, sep="/")
   return {
     key: parameter_names.names_in(key, leaf.shape) for key, leaf in flat.items()

@@ -13,7 +13,7 @@ from transformer_zoo.training.sharding import meshes
 
 # A replicated parameter of more bytes is pointed out.
 LARGE = 10**6
-# Of more devices, processes or parameters the first and the number are told.
+# Of more devices, processes or parameters the first and the number are shown.
 SHOWN = 8
 
 

@@ -129,7 +129,7 @@ class TrainProgram:
   def step(self):
     """(state, batch, dropout key) -> (state, sums), compiled once per shape.
 
-    The state before is donated. `sums` are those of `train_step` and
+    The state before is donated. `sums` are the sums of `train_step` and
     `learning_rate`. Where `anomalies.are_looked_for` it takes a history, the
     one that `place_history` gives or the one among the `sums` before.
     """

@@ -1,9 +1,9 @@
 """One training step, and its gradients at once or part by part.
 
-A part of a batch needs the activations of its own rows alone. The gradient is
-that of the whole batch: every term is divided by its weight in the whole batch,
-so that rows of any weight count as they do together, and a row is dropped out
-alike in any part.
+A part of a batch needs the activations of its own rows alone. The gradient
+equals the gradient of the whole batch: every term is divided by its weight in
+the whole batch, so that rows of any weight count as they do together, and a row
+is dropped out alike in any part.
 """
 
 from collections.abc import Callable, Mapping
@@ -105,8 +105,9 @@ def gradients_of(
   """Gradients and sums of one batch.
 
   The gradients of the parts are added up in the dtype of the parameters. They
-  are those of the terms before the division by their weights, each times the
-  ratio of the first term's weight to its own, and divided once by the first's.
+  are gradients of the terms before the division by their weights, each times
+  the ratio of the first term's weight to its own, and divided once by the
+  first's.
 
   Args:
     objective: the terms of the loss of parameters on a batch.

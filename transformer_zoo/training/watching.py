@@ -36,8 +36,8 @@ class Watching:
 
   Attributes:
     anomalies: The reaction to NaN, infinities and spikes.
-    norms: The norms of gradients and parameters that are logged: those of
-      'groups' such as `encoder/mlp`, of all 'layers' too, or the 'total' of the
+    norms: The norms of gradients and parameters that are logged: of 'groups'
+      such as `encoder/mlp`, of all 'layers' too, or the 'total' of the
       gradients only.
     writers: The writers of metrics besides the run's own files and TensorBoard.
     profile: The steps of which a trace is taken, such as `10:13`; None for

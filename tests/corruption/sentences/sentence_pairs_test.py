@@ -354,8 +354,8 @@ def test_bad_fields_are_refused():
   with pytest.raises(UserError) as error:
     SentencePair(separators=0)
   assert str(error.value) == (
-    "SentencePair.separators is 0; segments are told apart by 1 (BERT) or 2 "
-    "(RoBERTa)."
+    "SentencePair.separators is 0; segments have 1 (BERT) or 2 (RoBERTa) "
+    "between them."
   )
   with pytest.raises(UserError) as error:
     SentenceOrder(masking=0.15)

@@ -85,7 +85,7 @@ def test_the_page_has_every_part(page):
   answer = page.index("Largest difference from the baseline: Sentiment ")
   assert answer < page.index("more than chance explains")
   assert "paper </span>−2.01</small>" in page
-  assert "The smallest difference that 3 seeds see (80 % power" in page
+  assert "The smallest detectable difference with 3 seeds (80 % power" in page
   assert '<tr><th scope="row">A rate of 15 % before 50 %</th>' in page
   uneven = page.index("the baseline reads 80,000 tokens, 2.0 times the 40,000")
   assert uneven < page.index("<h2>")

@@ -1,4 +1,4 @@
-"""The smallest difference that a study can see."""
+"""The smallest detectable difference of a study."""
 
 import numpy as np
 import pytest
@@ -74,9 +74,9 @@ def test_deviations_are_pooled_and_columns_that_see_too_little_are_named(
   assert powers[scores.MEAN].deviation == pytest.approx(3 * pooled)
   assert found.blind == {"SQuAD", scores.MEAN}
   assert found.power == (
-    "The smallest difference that 3 seeds see (80 % power, two-sided 5 %): "
-    "GLUE 1.98, SQuAD 9.91, corpus 1.982, mean of columns 5.95. These cannot "
-    "see 3 points: SQuAD, mean of columns."
+    "The smallest detectable difference with 3 seeds (80 % power, two-sided "
+    "5 %): GLUE 1.98, SQuAD 9.91, corpus 1.982, mean of columns 5.95. It is "
+    "above 3 points in: SQuAD, mean of columns."
   )
 
 
@@ -84,6 +84,6 @@ def test_with_one_seed_nothing_is_known(analyse):
   found = analyse((10,), (20,))
   assert found.blind == {"GLUE", "SQuAD", scores.MEAN}
   assert found.power == (
-    "The smallest difference that this study can see is unknown: how much "
-    "seeds differ takes two seeds of a row."
+    "The smallest detectable difference is unknown: it follows from the "
+    "deviation over seeds, and no row has two seeds."
   )

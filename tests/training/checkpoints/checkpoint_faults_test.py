@@ -26,8 +26,8 @@ from transformer_zoo.training.checkpoints.step_folders import StepFolders
 from transformer_zoo.training.state import TrainState
 
 GOES_ON = (
-  "checkpoint 3 could not be saved (File too large); that of step 2 is whole; "
-  "training goes on to the next save"
+  "checkpoint 3 could not be saved (File too large); the checkpoint of step 2 "
+  "is whole; training goes on to the next save"
 )
 
 

@@ -255,8 +255,8 @@ class TestResolve:
     assert checkpointing.resolve(folder.parent) == folder / found
     assert checkpointing.resolve(folder) == folder / found
     told = (
-      f"step 3, the best of {str(folder.parent)!r}, has no checkpoint; that of "
-      "step 4, the newest, is taken\n"
+      f"step 3, the best of {str(folder.parent)!r}, has no checkpoint; the "
+      "newest, of step 4, is taken\n"
     )
     assert capsys.readouterr().err == told * (best == 3)
 

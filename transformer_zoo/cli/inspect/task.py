@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "--length",
     default="",
     metavar="inputs=512,targets=114",
-    help="lengths for which the truncated share is told",
+    help="lengths for which the truncated share is printed",
   )
   parser.add_argument(
     "--examples", type=int, default=1000, help="examples that are measured"

@@ -132,7 +132,7 @@ class _Words:
   def take(
     self, firsts: np.ndarray, counts: np.ndarray, left: np.ndarray, cut: bool
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Takes spans one after the other, those of a row where they can be had.
+    """Takes spans one after the other, where a row has room for them.
 
     Args:
       firsts: first word of each span, int64 [proposals, B].

@@ -129,7 +129,7 @@ def noise_token_to_mask_random_or_same_token(
 ) -> Ragged:
   """Replaces noise tokens as BERT and MASS: 80 % mask, 10 % random, 10 % kept.
 
-  Random ids are those of text: no sentinel is drawn.
+  Random ids are ids of text: no sentinel is drawn.
   """
   # Only this rewrite needs it: T5's own objectives import less.
   from transformer_zoo.corruption.rewrites.replacement import Replacement

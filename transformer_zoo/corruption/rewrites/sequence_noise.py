@@ -1,9 +1,9 @@
 """Noise on a whole sequence: BART (Lewis et al. 2020, section 2.2).
 
 A sequence noise takes texts of any lengths and returns texts. The order and the
-budgets are those of fairseq's `denoising_dataset.py` (3d262bb2), where BART
-comes from: sentences are permuted first, then tokens are hidden
-(`infilling.py`), and the document is rotated last.
+budgets are as in fairseq's `denoising_dataset.py` (3d262bb2), where BART comes
+from: sentences are permuted first, then tokens are hidden (`infilling.py`), and
+the document is rotated last.
 """
 
 from collections.abc import Callable, Mapping, Sequence

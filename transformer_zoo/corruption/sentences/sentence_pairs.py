@@ -56,8 +56,8 @@ class _Pairs(Corruption):
       )
     if self.separators < 1:
       raise UserError(
-        f"{name}.separators is {self.separators!r}; segments are told apart by "
-        "1 (BERT) or 2 (RoBERTa)."
+        f"{name}.separators is {self.separators!r}; segments have "
+        "1 (BERT) or 2 (RoBERTa) between them."
       )
 
   def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:

@@ -23,9 +23,9 @@ from transformer_zoo.corruption.sentences.sentence_pairs import NextSentence
 class UnifiedSentences(NextSentence):
   """UniLM's examples, with next sentence where attention is bidirectional.
 
-  Dong et al. 2019, sections 2.2 and 2.3. Chunks are cut as those of
-  `NextSentence`, but have two sentences or more. Where attention is of another
-  kind the second segment always follows the first, and `next_sentence` is -1.
+  Dong et al. 2019, sections 2.2 and 2.3. Chunks are cut as in `NextSentence`,
+  but have two sentences or more. Where attention is of another kind the second
+  segment always follows the first, and `next_sentence` is -1.
 
   Attributes:
     masking: The choice of masked tokens and their replacement: by default the

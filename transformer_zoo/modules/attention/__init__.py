@@ -2,5 +2,5 @@
 
 Imports `axes` and the linear parts of `modules`. Begin with `attention.py`
 (projections and heads), then `dot_product.py` (the reference mathematics);
-`kernels.py` chooses among fused kernels and those of `chunked.py`.
+`kernels.py` chooses among the fused kernels and `chunked.py`.
 """

@@ -126,7 +126,7 @@ class Attention(nn.Module):
         to L - 1 by default.
       score_scale: A factor of the scores, applied before any bias is added.
       decoding: if given, keys and values are kept in the `cache` collection:
-        those of x are appended, those of a memory are computed once.
+        from x they are appended, from a memory they are computed once.
       deterministic: no dropout.
     """
     to_itself = memory_BMD is None
@@ -245,8 +245,9 @@ class Attention(nn.Module):
 def _with_one_gradient(memory_BMD: jax.Array) -> jax.Array:
   """The memory, whose gradients by keys and values are added here.
 
-  Else those of each layer are added in turn to what the layers above it gave,
-  and devices that share out the heads sum up both of them, not their sum.
+  Otherwise the gradients of each layer are added in turn to the sum of the
+  layers above it, and devices that share out the heads sum up both of them, not
+  their sum.
   """
   if axes.partitions("heads") == 1:
     return memory_BMD

@@ -10,8 +10,8 @@ A row may have W outputs in the making, beams or samples, which are read as W
 tokens of one position. Slot `position * W + w` holds what output w had there. A
 beam that continues another one reads that one's slots: nothing is copied, a
 mask says whose slot is read. The keys of a memory are shared by all W, and so
-are those of a prompt, which lie in the first slots: prompts end in the last of
-these, shorter ones begin later.
+are the keys of a prompt, which lie in the first slots: prompts end in the last
+of these, shorter ones begin later.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class Decoding:
 
   @property
   def prompt_slots(self) -> int:
-    """P, the slots before those of the outputs."""
+    """P, the slots before the slots of the outputs."""
     return 0 if self.prompt_BP is None else self.prompt_BP.shape[1]
 
   @property
@@ -117,7 +117,7 @@ def check_room(num_positions: int | None, decoding: Decoding) -> None:
 def append(
   module: nn.Module, new_BLHK: KeyValue, decoding: Decoding
 ) -> KeyValue:
-  """Writes keys and values at the position; returns those of all slots.
+  """Writes keys and values at the position; returns all slots.
 
   Slots not yet written hold zeros: the caller's mask must hide them. While the
   prompt is read, returns what it is given: the tokens of the prompt see each

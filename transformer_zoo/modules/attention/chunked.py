@@ -92,9 +92,9 @@ class RowwiseAttention(Kernel):
   """The reference for a few rows at a time; serves everything.
 
   For CPUs: the scores of a few rows stay in their caches from the first product
-  to the second, those of a batch go to memory and back at every step between.
-  The backward pass computes them again, which takes no longer than reading
-  them: scores of these rows are all that is ever there.
+  to the second; the scores of a whole batch would go to memory and back at
+  every step between. The backward pass computes them again, which takes no
+  longer than reading them: scores of these rows are all that is ever there.
 
   Attributes:
     group_bytes: The limit of bytes of float32 scores that are computed at a

@@ -34,7 +34,7 @@ _LOGICAL_AXES = {
 
 
 def pick_rows(by_row_BHLR: jax.Array, row_1LM: jax.Array) -> jax.Array:
-  """Returns the entry of each pair, [B, H, L, M], of those of each row.
+  """Returns the entry of each pair, [B, H, L, M], from those in its row.
 
   Of a single row of the batch, B may be left out of both.
   """
@@ -44,7 +44,7 @@ def pick_rows(by_row_BHLR: jax.Array, row_1LM: jax.Array) -> jax.Array:
 
 
 def pick_distances(by_distance_BHLR: jax.Array, memory: int) -> jax.Array:
-  """Returns the entry of each pair, [B, H, L, M], of those of each distance.
+  """Returns the entry of each pair, [B, H, L, M], by its distance.
 
   Each query begins one entry before the query above it, so that a row of one
   entry less has them in place: no index is read, forwards or backwards (the
@@ -73,8 +73,8 @@ class DisentangledAttention(nn.Module):
   counted, and each pair picks its own.
 
   Scores of many rows are computed a few rows at a time, and again in the
-  backward pass: those of a batch and the products above are never in memory
-  together, nor kept for it.
+  backward pass: the scores of a batch and the products above are never in
+  memory together, nor kept for it.
 
   Attributes:
     num_heads: H.
@@ -88,8 +88,8 @@ class DisentangledAttention(nn.Module):
     dropout: applied to the attention weights.
     position_dropout: applied to the vectors of the distances.
     scores_bytes: The bytes of scores, or of products with vectors of distances,
-      that a device computes at a time, at least those of one row; None for 8
-      MiB on CPUs and 256 MiB elsewhere.
+      that a device computes at a time, at least one row's; None for 8 MiB on
+      CPUs and 256 MiB elsewhere.
   """
 
   num_heads: int
@@ -256,7 +256,7 @@ class DisentangledAttention(nn.Module):
 
 
 def _taken(position_1RHK, row_R) -> jax.Array:
-  """The vectors of rows, [1, L + M, H, K], or those of all rows in order."""
+  """The vectors of rows, [1, L + M, H, K]; of all in order if None."""
   if row_R is None:
     return position_1RHK
   return jnp.take(position_1RHK, row_R, axis=1)

@@ -4,9 +4,9 @@ A kernel is an object that computes the same function in its own way:
 
   softmax(query key^T + bias, where the mask allows) * keep @ value
 
-`Attention.kernel` binds one (gin_configs/parts/attention/kernels/): here is
-the reference, in `chunked.py` one that needs less memory and one for CPUs, in
-`kernels.py` those of JAX's libraries and the choice between all.
+`Attention.kernel` binds one (gin_configs/parts/attention/kernels/): the
+reference is here, `chunked.py` has one that needs less memory and one for CPUs,
+and `kernels.py` the kernels of JAX's libraries and the choice among all.
 """
 
 import abc
@@ -131,8 +131,8 @@ def whole_groups(
 ) -> tuple[jax.Array, jax.Array]:
   """Returns keys and values of which each device has what its queries share.
 
-  Where the devices divide the query heads but not those of keys and values,
-  these are repeated: there is one for each query head then.
+  Where the devices divide the query heads but not the heads of keys and values,
+  keys and values are repeated: there is one for each query head then.
   """
   groups = key_BMGK.shape[2]
   if groups == 1 or groups % axes.partitions("heads") == 0:

@@ -32,11 +32,11 @@ class _Rows:
 
   Attributes:
     plan: The plan.
-    refs: The arrays by name; those of a mask and of statistics are whole.
-    row: The row of the batch among those of `refs`.
+    refs: The arrays by name; arrays of a mask and of statistics are whole.
+    row: The row of the batch among the rows of `refs`.
     place: The row of the batch.
     head: The head among all.
-    local: The head among those of `refs`.
+    local: The head among the heads of `refs`.
   """
 
   def __init__(self, plan: Plan, refs, place, head, row=0, local=0):
@@ -245,7 +245,7 @@ def _bias_kernel(plan: Plan, names, *refs):
   """Grid of diagonals of blocks, heads: sums of the gradients of scores."""
   refs = dict(zip(names, refs, strict=True))
   diagonal, head = (pallas.program_id(i) for i in range(2))
-  ahead = diagonal - (plan.blocks_q - 1)  # block of keys minus that of queries
+  ahead = diagonal - (plan.blocks_q - 1)  # block of keys minus block of queries
   first = jnp.maximum(0, -ahead)
   last = jnp.minimum(plan.blocks_q, plan.blocks_k - ahead)
 
@@ -455,7 +455,7 @@ def _backward(plan: Plan, kept, given_BLX):
 
 
 def _sum_of_diagonals(plan: Plan, tiles_DHQM) -> jax.Array:
-  """The gradient of the bias from that of each diagonal of blocks, [H, R]."""
+  """The gradient of the bias, [H, R], from diagonals of blocks."""
   diagonals, _, block_q, block_k = tiles_DHQM.shape
   ahead_D = jnp.arange(diagonals) - (plan.blocks_q - 1)
   places_DQM = (

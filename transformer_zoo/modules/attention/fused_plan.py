@@ -1,7 +1,6 @@
 """The common plan of the kernels for TPUs and for GPUs.
 
-Letters beside those of `axes`: X is all heads side by side, R a range of
-distances.
+Letters that `axes` lacks: X is all heads side by side, R a range of distances.
 """
 
 import dataclasses
@@ -71,7 +70,7 @@ class Plan:
 
   @property
   def block_g(self) -> int:
-    """The heads of keys and values that those of a block share."""
+    """The heads of keys and values that the heads of a block share."""
     return self.block_h * self.groups // self.heads
 
   @property

@@ -8,8 +8,8 @@ a place further to the right than the one before; the next eight rows of a block
 are the same tile, rotated by eight places. The gradient of a block is rotated
 back and summed up tile by tile, which sums up its diagonals.
 
-Letters beside those of `axes`: Q and M here are the queries and keys of a
-block, X is all heads of a block side by side, R a range of distances.
+Letters that `axes` lacks: Q and M here are the queries and keys of a block, X
+is all heads of a block side by side, R a range of distances.
 """
 
 import functools
@@ -131,7 +131,7 @@ class _Block:
     return jnp.concatenate(tiles, axis=0)
 
   def add_by_distance(self, head: int, gradient_MQ: jax.Array) -> None:
-    """Adds the gradient of the scores to that of the bias, by tiles."""
+    """Adds the gradient of the scores to the bias's gradient, by tiles."""
     block_k = self.plan.block_k
     before_TM = jnp.zeros((TILE, block_k), jnp.float32)
     total_TR = 0.0
@@ -346,13 +346,13 @@ def _attend(plan: Plan, query_BLX, key_BMX, value_BMX, bias_HTR, others):
 
 
 def _tiles(bias_HR: jax.Array) -> jax.Array:
-  """The bias of tiles: row t at place r is that of place r - t."""
+  """The bias of tiles: row t at place r is the bias at place r - t."""
   width = bias_HR.shape[1]
   rows = [jnp.pad(bias_HR, ((0, 0), (t, 0)))[:, :width] for t in range(TILE)]
   return jnp.stack(rows, axis=1)
 
 
-# Axes of the grid; those of queries and keys follow.
+# Axes of the grid; the axes of queries and keys follow.
 _HEAD, _ROW, _ORDER = 0, 1, 2
 _SCALARS = "bounds_q", "bounds_k", "dropout_keys"
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.modules.positions import Positions
 
-# Ids of what is no token: no query has that of such a key.
+# Ids of padding: no query has the id of a key that is padding.
 NO_QUERY, NO_KEY = -1, -2
 
 
@@ -17,8 +17,8 @@ class Mask:
 
   Attributes:
     array_B1LM: The mask, True where a query may attend.
-    query_ids_BL: The id of each query, int32 [1 or B, L]; None if it is that of
-      every key.
+    query_ids_BL: The id of each query, int32 [1 or B, L]; None if all queries
+      and keys have the same id.
     key_ids_BM: The id of each key, int32 [1 or B, M]; None as above.
     first_BL: The first key that each query sees, int32 [1 or B, L]; None if
       that is the first of all.

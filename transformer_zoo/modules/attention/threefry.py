@@ -1,7 +1,7 @@
 """Random bits by counter: Threefry-2x32 (Salmon et al. 2011).
 
 Additions, rotations and exclusive ors of 32-bit integers alone, which every
-compiler of kernels has; the bits are those of `jax.extend.random`.
+compiler of kernels has; the bits equal those of `jax.extend.random`.
 """
 
 import jax

@@ -36,7 +36,7 @@ class Positions:
   def of_length(
     cls, length: int, *, bidirectional: bool = False
   ) -> "Positions":
-    """Returns those of a whole sequence: 0 to length - 1 on both sides."""
+    """Returns positions of a whole sequence, 0 to length - 1."""
     positions_1L = jnp.arange(length)[None]
     return cls(positions_1L, positions_1L, bidirectional, counted=True)
 

@@ -103,8 +103,8 @@ class LearnedPositions(nn.Module):
     num_positions: the longest sequence, in tokens.
     features: d_model.
     embedding_init: distribution of the table.
-    offset: rows of the table before that of the first position; RoBERTa and
-      BART have two, for ids of padding, that no token is given.
+    offset: The number of rows before the row of the first position; RoBERTa and
+      BART have two, for ids of padding, which no token has.
     longest_example: the most tokens of an example where a row has several, with
       positions of their own, and may be longer than the table; None if rows are
       examples.

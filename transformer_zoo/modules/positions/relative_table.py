@@ -97,7 +97,7 @@ class RelativeEmbeddings(nn.Module):
   def __call__(
     self, positions: Positions, *, deterministic: bool = True
   ) -> RelativeTable:
-    """Returns the rows that are read, float32, and that of each pair.
+    """Returns the rows that are read, float32, and the row of each pair.
 
     Keys and queries are as many as positions at most: no distance is longer.
     """

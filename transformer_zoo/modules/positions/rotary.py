@@ -28,8 +28,8 @@ class Rotary(nn.Module):
       stretched, those that turn more often than the second are not, and those
       between are partly (Llama 3.1).
     partly_stretched: The two numbers of turns that `trained_length` refers to.
-    local_theta: base of the frequencies in layers with a window (ModernBERT);
-      that of the others if None.
+    local_theta: The base of the frequencies in layers with a window
+      (ModernBERT); None for `theta` there too.
   """
 
   theta: float = 10000.0

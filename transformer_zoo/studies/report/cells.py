@@ -28,7 +28,7 @@ def source(study: StudyResults) -> str:
 
 
 def head(column: str | TaskMetric, blind: Collection[str]) -> str:
-  """Returns the title of a column, marked if it cannot see three points.
+  """Returns the title of a column, marked if its power is too low.
 
   Args:
     column: The name of a column, or a metric of a task.

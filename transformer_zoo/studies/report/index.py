@@ -44,8 +44,8 @@ _HEAD = (
 _NOTES = (
   "More than chance: differences from the baseline that are, of all, corrected "
   "for all comparisons of the study.",
-  "As published, against it: of the differences that the publication tells "
-  "apart, those that are told apart here too, and those whose opposite is.",
+  "As published, against it: of the differences that are clear in the "
+  "publication, those that are found here too, and those that are reversed.",
   "Conclusions: what the text of the publication concludes of the table; those "
   "that hold here, and after a comma those that are reversed.",
   "Kendall’s tau: whether rows stand in the published order, the mean over "

@@ -207,7 +207,7 @@ def _powers(powers: Sequence[Power]) -> tables.Table | None:
     for one in powers
   ]
   head = ["column", "deviation\nover seeds", "smallest\ndifference"]
-  head.append(f"sees\n{POINTS:.0f} points")
+  head.append(f"detects\n{POINTS:.0f} points")
   return tables.Table(head=head, lines=lines, kind="numbers") if lines else None
 
 

@@ -38,7 +38,7 @@ class Analysis:
       Columns without a published one are left out.
     findings: The differences that the publication or this study tells from
       chance.
-    powers: The smallest difference that the study can see, by column.
+    powers: The smallest detectable difference, by column.
     judged: The published conclusions with their verdicts.
   """
 
@@ -58,12 +58,12 @@ class Analysis:
 
   @property
   def power(self) -> str:
-    """The smallest difference that the study can see, in words."""
+    """The smallest detectable differences, in words."""
     return power.sentence(self.powers, len(self.study.seeds))
 
   @property
   def blind(self) -> frozenset[str]:
-    """The columns that cannot see a difference of three points."""
+    """The columns in which a difference of 3 points cannot be detected."""
     return frozenset(one.column for one in self.powers if one.is_blind)
 
   @property

@@ -200,7 +200,7 @@ def deviations_needed(num_seeds: int, num_comparisons: int = 1) -> float:
 def smallest_difference(
   deviation: float, num_seeds: int, examples_variance: float = 0.0
 ) -> float:
-  """Returns the smallest true difference of two rows that a study can see.
+  """Returns the smallest detectable true difference of two rows.
 
   `estimate` tells it from none with its sign, two-sided at 5 % and uncorrected,
   in 80 % of studies. The power is that of the noncentral t distribution.

@@ -1,4 +1,4 @@
-"""Power of a study: the smallest difference that it can see in each column."""
+"""Power of a study: the smallest detectable difference in each column."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -14,11 +14,12 @@ from transformer_zoo.studies.statistics.scores import MEAN
 from transformer_zoo.studies.statistics.scores import Table
 from transformer_zoo.studies.statistics.study_resamples import StudyResamples
 
-# A column that cannot see a difference of so many points is marked.
+# A column whose smallest detectable difference has more points is marked.
 POINTS = 3.0
 MARK = "†"
 LEGEND = (
-  f"{MARK} cannot see a difference of {POINTS:.0f} points with these seeds."
+  f"{MARK} the smallest detectable difference is above {POINTS:.0f} points, or "
+  "unknown."
 )
 
 
@@ -30,8 +31,8 @@ class Power:
     column: The name of the column, or `MEAN`.
     deviation: The standard deviation over seeds, pooled over rows; None unless
       a row has two seeds.
-    smallest: The smallest difference that is told from none in 80 % of studies,
-      two-sided at 5 %; None like `deviation`.
+    smallest: The smallest true difference that is significant, two-sided at
+      5 %, in 80 % of studies; None like `deviation`.
     is_loss: Whether the column is a loss, which has no points.
   """
 
@@ -49,7 +50,7 @@ class Power:
 
   @property
   def is_blind(self) -> bool:
-    """Whether the column cannot see a difference of `POINTS`."""
+    """Whether a difference of `POINTS` cannot be detected in the column."""
     if self.is_loss:
       return False
     return self.smallest is None or self.smallest > POINTS
@@ -58,7 +59,7 @@ class Power:
 def of_columns(
   study: StudyResults, table: Table, resamples: StudyResamples
 ) -> tuple[Power, ...]:
-  """Returns the power of each column that has scores, that of the mean last.
+  """Returns the power of each column that has scores, then of their mean.
 
   Args:
     study: The results of the study's runs.
@@ -77,22 +78,22 @@ def of_columns(
 
 
 def sentence(powers: Sequence[Power], num_seeds: int) -> str:
-  """Returns what a study can see in words, "" without scores."""
+  """Returns the smallest detectable differences in words, "" without scores."""
   if not powers:
     return ""
   if all(one.smallest is None for one in powers):
     return (
-      "The smallest difference that this study can see is unknown: how much "
-      "seeds differ takes two seeds of a row."
+      "The smallest detectable difference is unknown: it follows from the "
+      "deviation over seeds, and no row has two seeds."
     )
   seen = ", ".join(f"{one.column} {one.text}" for one in powers)
   text = (
-    f"The smallest difference that {num_seeds} seeds see "
+    f"The smallest detectable difference with {num_seeds} seeds "
     f"({100 * inference.POWER:.0f} % power, two-sided 5 %): {seen}."
   )
   blind = ", ".join(one.column for one in powers if one.is_blind)
   return text + (
-    f" These cannot see {POINTS:.0f} points: {blind}." if blind else ""
+    f" It is above {POINTS:.0f} points in: {blind}." if blind else ""
   )
 
 

@@ -1,8 +1,9 @@
 """Checksums (CRC-32) of a checkpoint's files, stored beside them.
 
 `checksums.json` lists the files that the first process wrote, or all files;
-`checksums.<i>.json` those of process i. Each process computes the checksums of
-the files that it wrote, and the processes share the verification of all files.
+`checksums.<i>.json` lists the files of process i. Each process computes the
+checksums of the files that it wrote, and the processes share the verification
+of all files.
 """
 
 from collections.abc import Iterable, Mapping

@@ -76,8 +76,8 @@ def read_json(path: pathlib.Path, schema: schemas.Schema) -> dict[str, Any]:
 @functools.cache  # Once, however often a command resolves the path.
 def _report_gone(run: pathlib.Path, best: int, newest: int) -> None:
   print(
-    f"step {best}, the best of {str(run)!r}, has no checkpoint; that of step "
-    f"{newest}, the newest, is taken",
+    f"step {best}, the best of {str(run)!r}, has no checkpoint; the newest, "
+    f"of step {newest}, is taken",
     file=sys.stderr,
   )
 
@@ -142,7 +142,7 @@ def verify(path: pathlib.Path) -> None:
 
 def has_layout(path: pathlib.Path, abstract_params) -> bool:
   """Returns True if a step holds these parameters in the same layout."""
-  # The handler's own method: that of the checkpointer also looks for a file
+  # The handler's own method, because the checkpointer's also looks for a file
   # one folder higher, and warns if it is missing.
   there = ocp.PyTreeCheckpointHandler().metadata(path / "state").tree
   return _shapes(there["params"]) == _shapes(abstract_params)

@@ -366,7 +366,7 @@ class Checkpoints:
     return f"checkpoint {step} could not be saved ({reason}); " + (
       "there is none before it"
       if newest is None
-      else f"that of step {newest} is whole"
+      else f"the checkpoint of step {newest} is whole"
     )
 
   def _cannot_be_saved(self) -> str:

@@ -1,8 +1,8 @@
 """Anomalies of training steps: NaN, infinities, spikes.
 
-A spike is a loss or a gradient norm far above those of the steps before it. The
-decision falls inside of the compiled step, without waiting for the host:
-a step that is skipped leaves parameters and optimizer state as they were, by a
+A spike is a loss or a gradient norm far above its values in the steps before.
+The decision falls inside of the compiled step, without waiting for the host: a
+step that is skipped leaves parameters and optimizer state as they were, by a
 choice between old and new for every array, where they lie.
 """
 

@@ -67,7 +67,7 @@ class Budget:
 
   @contextlib.contextmanager
   def spent(self, part: str) -> Iterator[None]:
-    """Adds the seconds inside to those of a part; the rest is training."""
+    """Adds the seconds inside to a part's; the rest is training."""
     before = self._clock()
     try:
       yield

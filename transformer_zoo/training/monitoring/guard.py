@@ -33,7 +33,7 @@ class NotFinite(FloatingPointError):
 
 
 class Spike(FloatingPointError):
-  """The loss or its gradient rose far above those of the steps before."""
+  """The loss or its gradient rose far above its earlier values."""
 
 
 class Guard:

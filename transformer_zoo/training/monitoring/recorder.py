@@ -201,7 +201,7 @@ class NoRecorder(Recorder):
 
 
 def _attempt(session: "Session", call, *arguments) -> bool:
-  """Calls a writer; a service that fails ends no run, and is told once."""
+  """Calls a writer; a service that fails is reported once and ends no run."""
   try:
     call(*arguments)
   except Exception as error:  # Of any kind, for services are many.

@@ -32,7 +32,8 @@ def clipped_apart(
     optimizer: makes the optimizer of a schedule, which clips nothing itself;
       its state is the same.
     parts: Regular expressions of whole names, like `generator/.*`; a parameter
-      is of the first part that matches, and those of none are a part too.
+      is of the first part that matches, and parameters that match none are a
+      part too.
     clip_norm: The largest norm of the gradients of one part.
 
   Raises:

@@ -22,9 +22,9 @@ def discriminative(
 ) -> optax.GradientTransformation:
   """Builds an optimizer whose rates differ by the names of parameters.
 
-  Howard and Ruder 2018, section 3.2. The rate of a parameter is that of the
-  schedule times the factor of the first expression that matches its whole
-  name, 1 if none does. Names are those of every layer by itself,
+  Howard and Ruder 2018, section 3.2. The rate of a parameter is the rate of the
+  schedule times the factor of the first expression that matches its whole name,
+  1 if none does. Each layer has a name of its own,
   `encoder/layers_3/mlp/wi/kernel`.
 
   Args:

@@ -33,8 +33,8 @@ def layer_wise(
   times decay^(L + 1 - i), and embeddings with their norm and projection times
   decay^(L + 2): `_get_layer_lrs` of google-research/electra 8a46635, whose
   decays are 0.8 (small, base) and 0.9 (large); Clark et al. 2020, appendix B.
-  A convolution has the rate of the first layer, and a part that all layers
-  share that of the last, as where they share all.
+  A convolution has the rate of the first layer. A part that all layers share
+  has the rate of the last layer, as do layers that share all parameters.
 
   Args:
     learning_rate: a schedule.

@@ -83,8 +83,8 @@ def stochastically(x: jax.Array, seed: jax.Array) -> jax.Array:
 def _hashes(shape: tuple[int, ...], seed: jax.Array) -> jax.Array:
   """A word for each element, the same on any mesh, in a dozen operations.
 
-  The mixing and its constants are those of lowbias32 (Wellons,
-  hash-prospector); JAX's own generator costs ten times as many.
+  The mixing and its constants are lowbias32's (Wellons, hash-prospector); JAX's
+  own generator costs ten times as many.
   """
   words = jnp.full(shape, seed, jnp.uint32)
   stride = 1

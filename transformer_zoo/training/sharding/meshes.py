@@ -171,8 +171,8 @@ def _slices(
 ) -> list[list[jax.Device]]:
   """Devices by slice.
 
-  Devices that report no slices are cut in their order, which is that of their
-  processes.
+  Devices that report no slices are cut in their order, which is the order of
+  their processes.
   """
   told = sorted({slice_of(device) for device in devices} - {None})
   fits = [len(told)] if len(told) > 1 else _divisors(len(devices))

@@ -1,4 +1,4 @@
-"""The layout of arrays: rules from logical axes to those of a mesh.
+"""The layout of arrays: rules from logical axes to axes of a mesh.
 
 One program runs on all devices; XLA's SPMD partitioner inserts the collectives
 that the layout implies.
@@ -28,8 +28,8 @@ _Path = tuple[str, ...]
 # (size, mesh axes that share it out) -> what has that size.
 _Shares = dict[tuple[int, tuple[str, ...]], str]
 
-# The words are T5X's. A parameter's `embed` is shared out over `fsdp`; that of
-# activations is not, because their `batch` has taken `fsdp` before.
+# The words are T5X's. A parameter's `embed` is sharded over `fsdp`; the `embed`
+# of activations is not, because their `batch` has taken `fsdp` before.
 STANDARD_RULES: Rules = (
   ("batch", meshes.BATCH_AXES),
   ("lookup", "data"),
@@ -103,7 +103,7 @@ class Partitioning:
   def mesh(
     self, devices: Sequence[jax.Device] | None = None
   ) -> jax.sharding.Mesh:
-    """Lays devices out, those of all processes by default.
+    """Lays devices out, by default the devices of all processes.
 
     Raises:
       UserError: the devices do not divide as asked.
@@ -251,7 +251,7 @@ def _names_of(path) -> _Path:
 
 
 def _state_spec(path: _Path, ndim: int, specs, longest: int) -> tuple:
-  """Mesh axes of a leaf of the state: those of the parameter in its path.
+  """Mesh axes of a leaf of the state: the axes of the parameter in its path.
 
   A leaf of the optimizer's state lies on a path that contains the path of its
   parameter; scalars and what matches no parameter are replicated.

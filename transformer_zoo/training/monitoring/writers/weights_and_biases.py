@@ -24,7 +24,7 @@ class WeightsAndBiases:
     project: The project in which the run appears.
     entity: The user or team that owns the project; None for the user who is
       logged in.
-    group: runs that are shown together, such as those of a study.
+    group: The name of runs that are shown together, as the runs of a study.
     mode: 'offline' writes into the run's folder, for `wandb sync` to send.
   """
 
