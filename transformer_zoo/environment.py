@@ -62,7 +62,7 @@ def describe_environment() -> dict:
   """Describes what a result depends on besides its configuration.
 
   Returns:
-    A dictionary for JSON: that of `describe_software`, and `platform`,
+    A dictionary for JSON: the entries of `describe_software`, and `platform`,
     `cpu_count`, `memory_gib` (of the machine; None where the system does not
     tell), `devices` (`backend`, `kind`, `count`, `process_count`) and
     `variables` (set environment variables of JAX and XLA).

@@ -69,8 +69,8 @@ def test_what_transformers_has_no_words_for_is_told():
   said, told = exported(DecodingOptions(num_beams=4, forced_prefix=(3, 4)))
   assert said == {}
   assert told == [
-    "generation_config.json says greedy search: 4 beams by the rules 't5x' are "
-    "not those of `transformers`",
+    "generation_config.json says greedy search: 4 beams by the rules 't5x' "
+    "do not exist in `transformers`",
     "generation_config.json leaves out forced_prefix=(3, 4): `transformers` "
     "forces one token, and none behind a prompt",
   ]

@@ -33,7 +33,7 @@ def test_a_merged_method_leaves_the_model_of_its_base():
 
 def test_biases_that_bitfit_adds_cannot_be_merged():
   sentence = (
-    "--merge: merged, the model of 'runs/x' is not that of its base .*use_bias"
+    "--merge: merged, the model of 'runs/x' differs from its base .*use_bias"
     ": True instead of False.*; use the run as it is"
   )
   with pytest.raises(UserError, match=sentence):

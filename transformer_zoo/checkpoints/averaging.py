@@ -1,6 +1,6 @@
 """The mean of the last checkpoints of a run (Vaswani et al. 2017, section 6.1).
 
-Read as one checkpoint: a tensor is the mean of those of the same name, each
+Read as one checkpoint: a tensor is the mean of the tensors of its name, each
 read when the mean is.
 """
 

@@ -53,7 +53,7 @@ def found_at(path: str | os.PathLike[str] | None) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Base:
-  """The checkpoint that completes those of a run.
+  """The checkpoint that completes the checkpoints of a run.
 
   Attributes:
     path: The path of the checkpoint.
@@ -96,7 +96,7 @@ class Base:
     return cls(**{name: content[name] for name in _SCHEMA})
 
   def write(self, folder: pathlib.Path) -> None:
-    """Writes `base.json`, or compares it with that of a run that resumes.
+    """Writes `base.json`, or compares it with the file of a run that resumes.
 
     Raises:
       UserError: The run began on another base.
@@ -179,7 +179,7 @@ class Base:
 def identity(path: str | os.PathLike[str]) -> str:
   """Returns a text that changes when the parameters of a checkpoint do.
 
-  Of a run that trains a part of a model it is that of both.
+  For a run that trains a part of a model it covers the base too.
 
   Args:
     path: The folder of a step, a directory or a T5X checkpoint.

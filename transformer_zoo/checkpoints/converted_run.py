@@ -1,7 +1,7 @@
 """Run folders that a conversion writes and reads.
 
 Such a folder holds `config.gin`, `checkpoints/<step>/`, and in `huggingface/`
-the files that were copied along: those of the tokenizer, config.json,
+the files that were copied along: the tokenizer's, config.json,
 generation_config.json. Run folders of trained models are read too.
 """
 
@@ -53,7 +53,7 @@ class Run:
     """Our parameters, layers unstacked.
 
     Raises:
-      UserError: they are not those of the model.
+      UserError: The model has other parameters.
     """
     found = orbax_checkpoints.parameters(self.leaves)
     if (base := bases.Base.of_run(self.folder)) is not None:
@@ -65,7 +65,7 @@ class Run:
       if name not in found or found[name].shape != shapes.get(name)
     }:
       raise UserError(
-        f"the parameters in {str(self.folder)!r} are not those of its "
+        f"the parameters in {str(self.folder)!r} do not fit its "
         f"config.gin: {', '.join(sorted(different)[:3])}"
       )
     return found
@@ -78,7 +78,7 @@ class Run:
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
-  """Whether a path is that of a run, or of a step of one."""
+  """Whether a path leads to a run, or to a step of one."""
   try:
     reading.resolve(path)
   except reading.NoCheckpointError:

@@ -321,7 +321,7 @@ def _search_attributes(decoding, report) -> dict[str, Any]:
   if decoding.num_beams > 1 and decoding.beam_rules != "transformers":
     report(
       f"generation_config.json says greedy search: {decoding.num_beams} beams "
-      f"by the rules {decoding.beam_rules!r} are not those of `transformers`"
+      f"by the rules {decoding.beam_rules!r} do not exist in `transformers`"
     )
     return {}
   found = {}

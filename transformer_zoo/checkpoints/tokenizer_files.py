@@ -97,9 +97,9 @@ def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 def start_id(folder: pathlib.Path) -> int | None:
   """The id that a directory's tokenizer puts before a text.
 
-  Llama's is BOS, that of RoBERTa and of what reads its files (CodeT5) `<s>`;
-  None where a text begins with itself (T5, GPT-2, `add_bos_token: false`). That
-  of mBART-50 is the code of the language that is read.
+  It is BOS for Llama, and `<s>` for RoBERTa and for models that read its files
+  (CodeT5); None where a text begins with itself (T5, GPT-2, `add_bos_token:
+  false`). For mBART-50 it is the code of the language that is read.
 
   Raises:
     UserError: a file is damaged.

@@ -1,7 +1,7 @@
 """Spans of text that occur again, on the same page or on another one.
 
-Of a span that several pages have, the page that comes first keeps it. The order
-of pages is that of hashes of their addresses, so that it depends neither on how
+Of a span that several pages have, the page that comes first keeps it. Pages are
+ordered by hashes of their addresses, so that the order depends neither on how
 the pages lie in files nor on how often a site has the text. A page that has to
 give up a span may be the one that keeps another, which overlaps: then that
 other one is decided in the next round, or it would be lost everywhere.

@@ -240,8 +240,8 @@ class Rules:
   def _check_line(self, line: str) -> tuple[str, str]:
     """Returns what a line drops, itself or its page, and by which rule.
 
-    The order is that of TFDS: a page is not dropped for a line that a rule
-    further up drops.
+    The order is TFDS's: a page is not dropped for a line that a rule further up
+    drops.
     """
     if not line:
       return LINES, "blank"

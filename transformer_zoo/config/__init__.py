@@ -1,9 +1,9 @@
 """gin: load files and overrides, check them, explain mistakes, write back.
 
 `check_names` answers a typo before anything is imported, `load` reads and
-checks; `call` runs a root such as `train`; `value` builds the
-value of a macro, `build` that of another configuration. `operative_config` is
-the configuration of a run as text, `text_of` a part of it; `config_hash` and
+checks; `call` runs a root such as `train`; `value` builds the value of a macro,
+`build` the value of a macro in another configuration. `operative_config` is the
+configuration of a run as text, `text_of` a part of it; `config_hash` and
 `difference` compare configurations by what their settings affect
 (transformer_zoo/effects.py). `setting` is the value of one parameter.
 """

@@ -1,4 +1,4 @@
-"""Names that gin files had before, so that those of finished runs are read."""
+"""Names that gin files had before, for files of finished runs."""
 
 import re
 

@@ -168,7 +168,7 @@ def read_file(
 def read_change(
   change: str, search_paths: Sequence[str], imported: list[str]
 ) -> list[Binding]:
-  """Returns the bindings of a file (`*.gin`), or that of `NAME=VALUE`.
+  """Returns the bindings of a file (`*.gin`), or the one of `NAME=VALUE`.
 
   Args:
     change: A change of a study; its strings are quoted as in a gin file.

@@ -50,7 +50,7 @@ def difference(old: str, new: str, *, layout: bool | None = None) -> str:
   Args:
     old: The text of `operative_config` in a run folder.
     new: The text of the command's configuration.
-    layout: True compares settings of speed alone, False those of the result
+    layout: True compares settings of speed alone, False settings of the result
       alone, None both.
 
   Returns:

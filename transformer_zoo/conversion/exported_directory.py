@@ -55,7 +55,7 @@ def write(
       if it still describes the model except for the sizes of its tables. No
       generation_config.json is written then, nor for an encoder.
     model_type: The kind of model to choose where classes of several compute the
-      same, as those of RoBERTa and XLM-R; None for the first.
+      same, as RoBERTa's and XLM-R's do; None for the first.
     cls_place: Where [CLS] stands in the rows of an encoder's run, "first" or
       "last"; None if it is not known.
     said: Attributes of a new config.json that no output depends on:

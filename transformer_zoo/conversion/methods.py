@@ -70,7 +70,7 @@ def merged(source: Source) -> Source:
   if others := comparison.differences(model, base):
     field, values = next(iter(others.items()))
     raise UserError(
-      f"--merge: merged, the model of {source.name!r} is not that of its base "
+      f"--merge: merged, the model of {source.name!r} differs from its base "
       f"({field}: {values}), as where BitFit adds biases; use the run as it is"
     )
   return dataclasses.replace(

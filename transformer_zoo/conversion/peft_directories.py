@@ -2,7 +2,7 @@
 
 A directory has `adapter_config.json` and `adapter_model.safetensors`, whose
 tensors are named after the modules of a class of `transformers`. The file of
-each method reads and writes those of the method (`peft/exchange.py`). Source:
+each method reads and writes its tensors (`peft/exchange.py`). Source:
 huggingface/peft 0.21.2, `utils/save_and_load.py` and
 `tuners/{lora,ia3,prompt_tuning,prefix_tuning}`.
 """
@@ -216,7 +216,7 @@ def _saved_modules(
   config: Mapping[str, Any],
   targets: Sequence[str] | None,
 ) -> set[str]:
-  """The modules of theirs that are saved whole, beside those of the method.
+  """The modules of theirs that are saved whole, beside the method's.
 
   Raises:
     UserError: One of them is changed by the method, or has no name of theirs.

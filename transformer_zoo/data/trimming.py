@@ -165,7 +165,8 @@ class ContinuedInputs:
   """Cuts inputs at their beginning: a text is continued at its end.
 
   Their EOS, which nothing continues, goes first. No step of a task has this
-  rule; it is that of a model (`converters.continues`) for tasks without one.
+  rule; models that continue texts (`converters.continues`) apply it to tasks
+  without one.
   """
 
   drawn: ClassVar[bool] = False

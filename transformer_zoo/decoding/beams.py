@@ -5,7 +5,7 @@ W of them go on though every beam may end (W more for each further end). What
 ends competes for W places among the finished by its log-likelihood divided by a
 length penalty. Sources:
 `t5x/decoding.py` (`beam_search`), `transformers/generation/utils.py`
-(`_beam_search`); the penalty of T5X is that of Wu et al. 2016, section 7.
+(`_beam_search`); T5X has the penalty of Wu et al. 2016, section 7.
 """
 
 from typing import Any

@@ -43,8 +43,8 @@ class Outputs:
 
   Attributes:
     tokens: int32 ids [B, N, L], EOS included where it came, then padding.
-    log_likelihoods: [B, N], of the tokens by the model, in nats; those of a
-      forced prefix are not in it. -inf where every token was forbidden.
+    log_likelihoods: [B, N], of the tokens by the model, in nats, without the
+      tokens of a forced prefix. -inf where every token was forbidden.
     scores: [B, N], what the outputs are ordered by: log-likelihoods over length
       penalties, where repetition_penalty and renormalize have changed the
       probabilities; without beams the log-likelihoods.

@@ -141,7 +141,7 @@ class Rows:
     weights_BL: 1 where a token of the target is predicted.
     last_B: The place that predicts the first token of the target, the last one
       of the text if there is none.
-    lengths_B: The number of tokens in a row, those of the target included.
+    lengths_B: The number of tokens in a row, the target included.
   """
 
   batch: Mapping[str, np.ndarray]
@@ -249,7 +249,7 @@ class Reader:
     return self.rows(texts, targets, spans, width=width)
 
   def _encoded(self, text, target, span):
-    """The ids, how many are of the text, and those of the subject."""
+    """The ids, how many are of the text, and which are of the subject."""
     whole = f"{text} {target}" if target else text
     ids = self.vocabulary.encode(whole)
     before = self._count(ids, text, whole)

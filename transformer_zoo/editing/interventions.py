@@ -1,9 +1,9 @@
 """Values inside a forward pass, read and replaced.
 
 Linen's interception of method calls reaches every part by its path, which is
-that of its parameters: `decoder/layers_3/mlp/wo`. So a model is not changed,
-and a run that trains computes nothing differently. Layers have to be looped
-(`Stack.scan` False): scanned ones have one path together.
+the path of its parameters: `decoder/layers_3/mlp/wo`. So a model is not
+changed, and a run that trains computes nothing differently. Layers have to be
+looped (`Stack.scan` False): scanned ones have one path together.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -78,7 +78,7 @@ def apply(
     `outputs_of` and `inputs_of` has the output.
 
   Raises:
-    UserError: A path is that of no part that was called.
+    UserError: A path names no part that was called.
   """
   changes, input_changes = changes or {}, input_changes or {}
   read, called = {}, set()

@@ -7,7 +7,7 @@ Of all matrices that map k* to v*, the edited one disturbs the others least,
   W + u (v* - k W) / (k . u),   u = C^-1 k* / |C^-1 k*|
 
 where C = E[k k^T] over a text (equation 2; kernels are [in, out] here). The
-constants are those of `hparams/ROME/gpt2-xl.json` in the authors' repository.
+constants are taken from `hparams/ROME/gpt2-xl.json` in the authors' repository.
 """
 
 from collections.abc import Callable, Iterable, Sequence

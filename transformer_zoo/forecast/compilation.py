@@ -101,8 +101,8 @@ def compile_ahead(jitted: Any, arguments: Sequence[Any]) -> Compiled:
   lowered = jitted.trace(*arguments).lower()
   traced = time.perf_counter()
   with tempfile.TemporaryDirectory() as dump:
-    # libtpu may be newer than jaxlib, which then cannot read all its programs:
-    # not those of T5.1.1 XXL for v5p. So libtpu writes them down itself.
+    # libtpu may be newer than jaxlib, which then cannot read all its programs,
+    # for example T5.1.1 XXL for v5p. So libtpu writes them down itself.
     options = {"xla_dump_to": dump, "xla_dump_hlo_as_text": True}
     try:
       compiled = lowered.compile(compiler_options=options)
@@ -178,7 +178,7 @@ def least_bytes(jaxpr: core.Jaxpr) -> int:
   neighbours and do not count.
 
   Args:
-    jaxpr: The traced program; its bytes are those of all devices together.
+    jaxpr: The traced program; its bytes are summed over all devices.
   """
   most = 0
   for equation in jaxpr.eqns:

@@ -1,7 +1,7 @@
 """The cost of a function, counted from its jaxpr: no compiler, no device.
 
-XLA's own cost analysis counts the body of a loop once, so that of a scanned
-stack is that of one layer; this one multiplies by the length.
+XLA's own cost analysis counts the body of a loop once, so a scanned stack costs
+there what one layer does; this one multiplies by the length.
 
 The model:
   FLOPs: of a matrix product or convolution two for each multiply-add; of any
@@ -16,12 +16,12 @@ The model:
   Parameters and optimizer state are thus read and written once.
   A kernel reads and writes blocks, each as often as a step of its grid has
   another than the step before.
-  Control: the body of a scan times its length, that of a `shard_map` times the
-  devices along its axes, the most expensive branch of a conditional; what
+  Control: the body of a scan times its length, the body of a `shard_map` times
+  the devices along its axes, the most expensive branch of a conditional; what
   `jax.checkpoint` computes again is counted again. What nothing uses is not
   counted.
 
-The sizes are those of whole arrays, so it is the cost on all devices together,
+The sizes are sizes of whole arrays, so it is the cost on all devices together,
 without what collectives move.
 
 Beside XLA's analysis of a T5.1.1 without loops, compiled for v5e and for CPUs,
@@ -42,8 +42,8 @@ from transformer_zoo.errors import UserError
 
 # What an equation does to memory; any other is fused with its neighbours.
 _PRODUCTS = ("dot_general", "conv_general_dilated")
-# cuDNN's attention, of which the jaxpr shows no inside: its products, those of
-# the scores computed again in the backward pass included.
+# cuDNN's attention, of which the jaxpr shows no inside: its products, including
+# the scores that the backward pass computes again.
 _ATTENTIONS = {
   "dot_product_attention_fwd_wrapper": 2,
   "dot_product_attention_bwd_wrapper": 5,
@@ -257,7 +257,7 @@ def _of_while(equation: core.JaxprEqn, trips: int | None) -> Cost:
 
 
 def _has_body(equation: core.JaxprEqn) -> bool:
-  """Whether its cost is that of the equations inside.
+  """Whether its cost is the cost of the equations inside.
 
   A scatter and a general reduction have a body of one element.
   """

@@ -1,4 +1,4 @@
-"""Devices to compile for: those of this machine, or of an absent TPU slice.
+"""Devices to compile for: this machine's, or those of an absent TPU slice.
 
 libtpu describes every slice of the TPUs that it compiles for, without one and
 without asking Google Cloud's metadata server.
@@ -72,7 +72,7 @@ def find(name: str, num_slices: int = 1) -> Topology:
 
   Args:
     name: `v5e:16x16`, `v4:4x4x4`: the chips of one slice; `cpu:8`: simulated
-      devices; `gpu`, `gpu:4`: those of this machine.
+      devices; `gpu`, `gpu:4`: GPUs of this machine.
     num_slices: TPU slices of that shape.
 
   Raises:

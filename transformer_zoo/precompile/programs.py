@@ -1,7 +1,7 @@
 """Programs of a run before they are compiled, with their arguments and cost.
 
-The program is that of a training step or of decoding. Its batch follows from
-lengths, batch size and converter: no data is needed.
+The program is a training step or a decoding. Its batch follows from lengths,
+batch size and converter: no data is needed.
 """
 
 from collections.abc import Mapping

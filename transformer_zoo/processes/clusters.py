@@ -170,8 +170,8 @@ def _of_slices(source, hosts, worker, settings) -> Place:
 
 
 def _slurm(environment) -> Place | None:
-  # The variables of the step: those of the job also stand in a batch script
-  # that is one process.
+  # The variables of the step, because the variables of the job also stand in a
+  # batch script that is one process.
   count = _number(environment, "SLURM_STEP_NUM_TASKS")
   if count is None or "SLURM_PROCID" not in environment:
     return None

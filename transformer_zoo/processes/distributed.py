@@ -231,7 +231,7 @@ def initialize(
 ) -> None:
   """Connects this process with the others, before JAX knows any device.
 
-  Standard output stays with process 0; that of C++ libraries goes to stderr.
+  Standard output stays with process 0; what C++ libraries print goes to stderr.
   If a process does not come in time, or two have the same index, this one
   prints a sentence and exits.
 
@@ -336,7 +336,7 @@ def shared(place: str, items: Iterable[Item], at_a_time: int) -> Iterator[Item]:
 def require_same(
   what: str, value: str, difference: Callable[[str, str], str]
 ) -> None:
-  """Compares a value of all processes with that of process 0.
+  """Compares a value of all processes with the value of process 0.
 
   Args:
     what: a name of the value, in the plural.

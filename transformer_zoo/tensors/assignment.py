@@ -1,4 +1,4 @@
-"""Assignment of the parameters of a checkpoint to those of a model.
+"""Assignment of the parameters of a checkpoint to a model's parameters.
 
 Parameters are assigned by name, unless rules give other names. The error lists
 every parameter that does not fit.

@@ -88,7 +88,7 @@ class Tensor:
 
   @property
   def is_floating(self) -> bool:
-    """Whether its numbers are floating-point, as those of parameters are."""
+    """Whether its numbers are floating-point, as in parameters."""
     return self.dtype == _BFLOAT16 or self.dtype.kind == "f"
 
   def astype(self, dtype: np.dtype) -> "Tensor":

@@ -99,9 +99,9 @@ class SideBySide:
 
 @dataclasses.dataclass(frozen=True)
 class HeadByHead:
-  """Several of ours in one of theirs, those of a head together, as (out, in).
+  """Several of ours in one of theirs, as (out, in), head by head.
 
-  The rows of the first head of each of ours come first, then those of the
+  The rows of the first head of each of ours come first, then the rows of the
   second head of each; biases likewise.
 
   Attributes:
@@ -162,8 +162,8 @@ def of_table(
   """Links of tables, scales, norms and linear maps, told apart by our names.
 
   Args:
-    names: Their name of each by ours, "mlp/wi"; ours of a table ends with
-      "embedding", that of a scale with "scale", that of a norm with "norm".
+    names: Their name of each by ours, "mlp/wi"; our name of a table ends with
+      "embedding", of a scale with "scale", of a norm with "norm".
     theirs: What stands before each of their names.
     ours: What stands before each of ours.
     without_bias: Our names of the linear maps that have none.
@@ -255,7 +255,7 @@ class _Reads(Sequence):
 def to_theirs(
   links: Iterable[Link], ours: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-  """Their tensors, each joined from those of ours that it holds."""
+  """Their tensors, each joined from our tensors that it holds."""
   found = {}
   for link in links:
     sources = [ours[name] for name in link.ours]

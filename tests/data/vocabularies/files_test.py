@@ -282,8 +282,8 @@ def test_sentinels_that_a_tokenizer_json_calls_special(tmp_path):
         b'"<unk>", "continuing_subword_prefix": "##", '
         b'"max_input_chars_per_word": 100, "vocab": {"[UNK]": 0, "a": 1}}}'
       },
-      "tokenizer.json' lacks the piece '<unk>' among those of its WordPiece "
-      "model, whose unk_token it is; add the piece, or name another one",
+      "tokenizer.json' lacks the piece '<unk>', the unk_token of its "
+      "WordPiece model; add the piece, or name another one",
     ),
   ],
 )

@@ -370,8 +370,8 @@ def test_a_head_of_several_classes_is_named(tmp_path):
     directory.open_directory(tmp_path)
   assert str(caught.value) == (
     "config.json of a bert model has architectures=['Mine'], and its tensors "
-    "may be those of BertForSequenceClassification, BertForTokenClassification,"
-    " BertForMultipleChoice; write the right one there, in a list"
+    "may belong to BertForSequenceClassification, BertForTokenClassification, "
+    "BertForMultipleChoice; write the right one there, in a list"
   )
 
 

@@ -345,7 +345,7 @@ class TestRefusals:
       f"decoder/layers_{i}/mlp/wi/kernel": Tensor.of(numbers(D, F + i))
       for i in range(2)
     }
-    with pytest.raises(UserError, match="those of this decoder are others"):
+    with pytest.raises(UserError, match="the layers of this decoder differ"):
       checkpoints.write_checkpoint(tmp_path, tensors, scanned=True)
 
   def test_layers_without_a_bias_cannot_be_scanned(self, tmp_path):

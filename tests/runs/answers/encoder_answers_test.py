@@ -442,7 +442,7 @@ def test_an_index_that_lacks_a_shard_is_told_by_its_tensors(directory, infer):
   (folder / "model.safetensors.index.json").write_text(json.dumps(index))
   _, error = infer(folder, "a [MASK]", code=2)
   assert error.splitlines()[-1] == (
-    f"zoo: error: the tensors in {str(folder)!r} are not those of its "
+    f"zoo: error: the tensors in {str(folder)!r} do not fit its "
     "config.json: missing: bert.encoder.layer.1.output.dense.bias, "
     "bert.encoder.layer.1.output.dense.weight"
   )

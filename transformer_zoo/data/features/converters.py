@@ -443,8 +443,8 @@ class Encoder(Converter):
       "spans": `answer_starts` and `answer_ends`, the first and the last place
       of the answer, of one window of a text in each row;
       "choices": a row of one example, a segment for each choice; 1 at the
-      answering token of the right one and 0 at those of the others;
-      "tags": the tag of each word at its first piece.
+      answering token of the right choice and 0 at the others' tokens; "tags":
+      the tag of each word at its first piece.
     separators: The number of [SEP] between two texts; RoBERTa's format has 2.
     token_types: Whether `encoder_token_types` is laid out: 0 in the first text,
       1 in the second.
@@ -529,7 +529,7 @@ class Encoder(Converter):
 
   @property
   def num_token_types(self) -> int:
-    """As `Converter.num_token_types`: UniLM's, or those of two texts."""
+    """As `Converter.num_token_types`: UniLM's types, or two texts'."""
     if not self.token_types:
       return 0
     return (6 if self.attention_kinds else 2) + (self.cls_place == "last")

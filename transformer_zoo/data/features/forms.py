@@ -228,7 +228,7 @@ class Form(abc.ABC):
 
     Args:
       lengths: The pieces of both texts of the example of each row, int [n, 2].
-      window: The number of each row among those of its example, int64 [n].
+      window: The number of each row among the rows of its example, int64 [n].
     """
     del window
     return np.minimum(self.whole_lengths(lengths), self.length)
@@ -249,7 +249,7 @@ class Form(abc.ABC):
     Args:
       ids: The pieces of the example, `first` and `second`.
       text: The rest of its record.
-      window: The number of the row among those of the example.
+      window: The number of the row among the rows of the example.
 
     Returns:
       The features that the converter `Encoder` reads, each int32 [tokens] or
@@ -308,11 +308,11 @@ class Number(Form):
 class BothOrders(Form):
   """A pair in both orders, a segment each, which answer together.
 
-  The row of a pair as it stands follows that of the pair turned around, each
+  The row of a pair as it stands follows the row of the pair turned around, each
   of at most half of the tokens (Radford et al. 2018, section 3.3,
-  "Similarity"). Targets are those of the second; `other_order` is the place of
-  the answering token of the first. A text without a second one stands once,
-  and `other_order` is -1.
+  "Similarity"). The second row has the targets; `other_order` is the place of
+  the answering token of the first. A text without a second one stands once, and
+  `other_order` is -1.
 
   Attributes:
     of_one: The form of one order.
@@ -627,7 +627,7 @@ def name_in_form(name: str, form: str | None) -> str:
   """Returns the name of a task or mixture in a form: `TASK:FORM`.
 
   Args:
-    name: The name of the text-to-text task, or already that of the form.
+    name: The name of the text-to-text task, or already of the form.
     form: The form; None leaves the name as it is.
   """
   if form is None or name.endswith(f":{form}"):

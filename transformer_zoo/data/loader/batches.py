@@ -117,8 +117,8 @@ class Batches:
       counted: False leaves out what takes counting from the start of the run.
 
     Returns:
-      For JSON: `index`, `seed`, `rows`, `first_row` (of those of the run that
-      have the same lengths; 0 with buckets), `lengths`, `places` of the
+      For JSON: `index`, `seed`, `rows`, `first_row` (among the rows of the run
+      that have the same lengths; 0 with buckets), `lengths`, `places` of the
       mixture, and by task the `examples` (or chunks of text) that they hold,
       the last two as texts such as `0-7 9`.
     """
@@ -246,7 +246,7 @@ class _Dealt:
 
 
 def _rows(batch_size: int, shares: Sequence[int], count: int) -> np.ndarray:
-  """Returns which rows of a batch are those of some of `count` equal parts."""
+  """Returns which rows of a batch belong to some of `count` equal parts."""
   number = batch_size // count
   return (np.asarray(shares)[:, None] * number + np.arange(number)).ravel()
 
@@ -288,7 +288,7 @@ class Repeats:
       `max_tokens`.
     epochs: The number of epochs of the run.
     counted: whether all batches of the run were counted; otherwise `epochs` is
-      that of the first ones, scaled.
+      scaled from the first ones.
   """
 
   examples: int

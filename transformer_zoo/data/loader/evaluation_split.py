@@ -45,7 +45,7 @@ class EvaluationSplit:
 
   Attributes:
     num_examples: The number of examples in all batches; of a task with long
-      contexts, that of their windows.
+      contexts, the number of their windows.
     num_batches: The number of batches.
     lengths: feature -> the most tokens that are read of it.
     truncated: feature -> examples that are longer than its given length; in a

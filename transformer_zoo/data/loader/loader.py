@@ -94,7 +94,7 @@ def open_batches(
     seed: The seed of order and corruption, not negative.
     packing: several examples in one row where they fit. Without it, row r of
       step s is example `s * batch_size + r` of the mixture.
-    corruption: instead of that of the 'tokens' tasks.
+    corruption: The corruption in place of the 'tokens' tasks' own.
     converter: lays the examples out as a model reads them.
     static_copies: None for dynamic masking, N for static masking with N
       copies; see `Recipe`.

@@ -117,7 +117,7 @@ def _count(
   rows: int | None,
   lengths: Mapping[str, int] | None,
 ) -> tuple[float | None, dict[str, int]]:
-  """Returns the examples of a row, and by task those of an epoch if known."""
+  """Returns the examples of a row, and of an epoch by task, if known."""
   if not lengths:
     sizes = {
       task.name: mixing.train_count(task)

@@ -28,7 +28,7 @@ class Recipe:
     mixture: prepared tasks and rates.
     split: The split that is read of every task with a rate above 0.
     seed: The seed of order and corruption, not negative.
-    corruption: instead of that of the 'tokens' tasks.
+    corruption: The corruption in place of the 'tokens' tasks' own.
     converter: says which features a model needs.
     static_copies: None corrupts a text anew whenever it comes (dynamic masking,
       RoBERTa); N gives it N corruptions, of which epoch e has number e mod N
@@ -98,7 +98,7 @@ class MixtureReader:
     Args:
       recipe: the examples.
       lengths: tokens of each feature, EOS counted.
-      longest: The lengths of the run, if `lengths` are those of its warm-up.
+      longest: The lengths of the run, if `lengths` belong to its warm-up.
       cache_bytes: The memory for the examples of small tasks, in bytes.
 
     Raises:

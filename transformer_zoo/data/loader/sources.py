@@ -196,7 +196,7 @@ class ExampleCache:
     return 4 * tokens + num_examples * (16 * num_features + 1)
 
   def missing(self, indices: np.ndarray) -> np.ndarray:
-    """Returns those of `indices` that are not in it, each once."""
+    """Returns the `indices` that are not in it, each once."""
     return np.unique(indices[~self._has[indices]])
 
   def put(self, indices: np.ndarray, examples: Mapping[str, Ragged]) -> None:

@@ -1,4 +1,4 @@
-"""Registration of all tasks and mixtures, those of the user included."""
+"""Registration of all tasks and mixtures, the user's included."""
 
 import contextlib
 import importlib

@@ -18,7 +18,7 @@ class TokenizeSentences:
 
   In a task it stands in the place of `seqio.preprocessors.tokenize`, and
   `prepare` notes where each sentence ends (`TokenStream.sentence_ends`).
-  Sentences are those of the package sentencex that have tokens.
+  The package sentencex finds the sentences; those without tokens are left out.
 
   Not a dataclass: SeqIO would pass features to one as fields.
 

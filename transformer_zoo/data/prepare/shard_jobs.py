@@ -38,7 +38,7 @@ class Job:
 
   Attributes:
     task: The prepared task, still without splits.
-    place: The place of the shard among those of its split.
+    place: The place of the shard among the shards of its split.
     files: The range of the source's files that the shard has, first and end;
       None for all files of the source.
     size: about the bytes of text in them, or the number of examples; 0 where

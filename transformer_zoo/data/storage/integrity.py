@@ -81,7 +81,7 @@ def check_blocks(path: str, expected: np.ndarray) -> None:
   status = _status(path)
   found = _blocks_now(path, status.st_mtime_ns, status.st_size)
   if len(found) != len(expected):
-    raise damaged(path, "its number of blocks is not that of its checksums")
+    raise damaged(path, "it has another number of blocks than of checksums")
   if len(wrong := np.flatnonzero(found != expected)):
     raise damaged_block(path, int(wrong[0]))
 

@@ -404,7 +404,7 @@ def folder_of(name: str, prepared_dir: Path) -> pathlib.Path:
     prepared_dir: The folder of prepared data.
 
   Raises:
-    UserError: The name is that of another folder.
+    UserError: Another folder has the name.
   """
   if (
     name in ("", VOCABULARIES)

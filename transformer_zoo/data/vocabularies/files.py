@@ -194,7 +194,7 @@ def stated_pieces(folder: str) -> dict[str, str]:
     folder: A Hugging Face directory; other folders state nothing.
 
   Returns:
-    The pieces of those of `pad`, `eos` and `bos` that are stated. The unknown
+    The pieces of `pad`, `eos` and `bos`, as far as they are stated. The unknown
     one is not among them: GPT-2's files name EOS, which it never stands for.
 
   Raises:
@@ -284,8 +284,8 @@ def tokenizer_class(folder: str) -> str | None:
   """Returns the class of `transformers` that reads the files of a folder.
 
   It is the one that `AutoTokenizer` of version 5 takes: named in
-  tokenizer_config.json or config.json, or that of the model. None if there is
-  none, or if the class leaves a tokenizer.json as it stands.
+  tokenizer_config.json or config.json, or the model's. None if there is none,
+  or if the class leaves a tokenizer.json as it stands.
 
   Raises:
     UserError: A file is damaged, or a value in it has another type.
@@ -368,7 +368,7 @@ def _recognise(path: str, stamp: tuple[int, int]) -> VocabularyFiles:
 
 
 def _is_marian(names: Collection[str]) -> bool:
-  """Whether names of files in a folder are those of a Marian vocabulary."""
+  """Whether a folder has the files of a Marian vocabulary."""
   return {"vocab.json", "source.spm"} <= {*names} and "merges.txt" not in names
 
 

@@ -209,7 +209,7 @@ class SentencePieceModel(tokenizer_lib.Tokenizer):
   def _added_by(
     self, t5: tokenizer_classes.Stated, folder: str, names: Collection[str]
   ) -> list[tuple[str, bool]]:
-    """Finds the pieces that T5's class adds to those of the model.
+    """Finds the pieces that T5's class adds to the pieces of the model.
 
     Returns:
       Names, and whether the class takes the piece for a special one.

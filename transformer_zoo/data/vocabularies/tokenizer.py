@@ -126,7 +126,7 @@ def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:
 class Tokenizer:
   """The base of every kind of vocabulary; `Vocabulary` documents it.
 
-  The defaults are those of a kind that only its own files describe.
+  The defaults fit a kind that only its own files describe.
 
   Attributes:
     is_stated: Whether a file of `files.SAYING` beside the files states other

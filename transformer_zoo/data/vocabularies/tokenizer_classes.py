@@ -89,8 +89,9 @@ class TokenizerClass:
     mask_takes_space: Whether the mask takes the spaces before it.
     is_plain: Whether its files without options are read as files that name no
       class are.
-    arrange: The pieces and scores in the order of their ids, for those of a
-      SentencePiece model, the special pieces and the options.
+    arrange: The function from the pieces and scores of a SentencePiece model,
+      the special pieces and the options to the pieces and scores in the order
+      of their ids.
     unknown: The id of the unknown piece among arranged pieces, for the name of
       that piece and the id in the SentencePiece model.
     further: The further special pieces, for the options and those that the
@@ -431,7 +432,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
   ),
 }
 
-# Classes whose files are read by other rules than those of `CLASSES`: by
+# Classes whose files `CLASSES` has no rules for: they are read by
 # SentencePiece, as bytes, by Marian's three files.
 _READ_OTHERWISE: Mapping[str, Collection[str]] = {
   "T5Tokenizer": ("extra_ids",),
@@ -486,8 +487,8 @@ class Stated:
     rules_of: The class.
     options: The values of its options.
     pieces: The special piece of each role that has one.
-    given: The pieces that the files add to those of the vocabulary: arguments
-      of `tokenizers.AddedToken`, in the order of their ids.
+    given: The pieces that the files add to the vocabulary: arguments of
+      `tokenizers.AddedToken`, in the order of their ids.
     extra: The further special pieces that tokenizer_config.json states, or
       None.
     own: Those that special_tokens_map.json states, or None.
@@ -612,8 +613,8 @@ def stated(
   Args:
     folder: The folder of a vocabulary.
     model: The type of its model, as in `TokenizerClass`.
-    lower_case: A value of the option `do_lower_case`, in the place of that of
-      the files.
+    lower_case: A value of the option `do_lower_case`, in place of the files'
+      value.
     has_rules: Whether the vocabulary has rules of its own (tokenizer.json),
       which hold if no class of `CLASSES` is named.
 

@@ -222,7 +222,7 @@ def wordpiece(
 def byte_bpe(
   vocab: str, merges: str, extra_ids: int | None, lower_case: bool | None
 ) -> TokenizersModel:
-  """Returns GPT-2's tokenizer, or that of another class.
+  """Returns GPT-2's tokenizer, or another class's.
 
   Args:
     vocab: vocab.json, from pieces to ids.
@@ -419,9 +419,9 @@ def tokenizer_json(
     model.token_to_id(model.unk_token) is None
   ):
     raise UserError(
-      f"The vocabulary file {path!r} lacks the piece {model.unk_token!r} among "
-      "those of its WordPiece model, whose unk_token it is; add the piece, or "
-      "name another one that the model has."
+      f"The vocabulary file {path!r} lacks the piece {model.unk_token!r}, the "
+      "unk_token of its WordPiece model; add the piece, or name another one "
+      "that the model has."
     )
   tokenizer.no_padding()
   tokenizer.no_truncation()

@@ -135,7 +135,7 @@ def all_answers(
   example: Mapping[str, Any] | None = None,
   is_target: bool = False,
 ) -> list[str] | list[list[str]]:
-  """Returns the predicted answers, or those of each annotator.
+  """Returns the predicted answers, or each annotator's answers.
 
   Args:
     answer: the text; what stands before the first `answer:` does not count.
@@ -317,8 +317,8 @@ def wsc_simple(
 ) -> int:
   """Returns whether `answer` names the referent of the Winograd schema.
 
-  Case, determiners and possessive pronouns are set aside; then the words of
-  one side must be among those of the other (`fuzzy bunny` is `bunny`), unless
+  Case, determiners and possessive pronouns are set aside; then the words of one
+  side must be among the words of the other (`fuzzy bunny` is `bunny`), unless
   exactly one side has an apostrophe (`Bob` is not `Bob's hat`).
 
   Args:

@@ -4,8 +4,8 @@
     -> [('ORG', 0, 1), ('MISC', 2, 3)]
 
 `tasks/formats/tagging.py` writes the form. Whatever a model writes is read as
-far as it goes: its words are aligned with those of the sentence, so that a word
-left out, added or misspelt spoils its own entity only.
+far as it goes: its words are aligned with the words of the sentence, so that a
+word left out, added or misspelt spoils its own entity only.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Metrics: `(targets, predictions) -> {name: value in percent}`.
 
 Both arguments are sequences of equal length, of what the task's answer
-function returns: class ids, numbers, texts. Names and values are those of
+function returns: class ids, numbers, texts. Names and values are as in
 `t5/evaluation/metrics.py`, except where said otherwise. A metric whose second
 parameter is called `scores` gets the log-likelihood of each example's targets
 instead (SeqIO's convention). Question answering and the overlap of texts have

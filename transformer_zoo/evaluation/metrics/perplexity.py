@@ -29,7 +29,7 @@ def perplexity(
       the caller knows none, as SeqIO.
     target_words: The number of words of the tokens that are scored, which are
       fewer where targets are cut, and others where a task compares answers
-      with references; None for those of `targets`.
+      with references; None for the words of `targets`.
 
   Returns:
     `word_perplexity`, and `perplexity` per token where tokens are known.

@@ -3,7 +3,7 @@
 `(targets, predictions) -> {name: value in percent}`, as in `metrics`. Sources:
 the evaluation scripts of SQuAD 1.1 (Rajpurkar et al. 2016), SQuAD 2.0
 (Rajpurkar et al. 2018), TriviaQA (Joshi et al. 2017), MultiRC (Khashabi et al.
-2018) and ReCoRD (Zhang et al. 2018); the names of the values are those of
+2018) and ReCoRD (Zhang et al. 2018); the names of the values are as in
 `t5/evaluation/metrics.py`.
 """
 
@@ -232,7 +232,7 @@ def _normalize_trivia_qa(text: str) -> str:
 def _normalize(text: str, punctuation: str, replacement: str) -> str:
   """Lowers case and removes punctuation, articles and extra whitespace.
 
-  The order of the steps is that of the official evaluation scripts.
+  The steps have the order of the official evaluation scripts.
   """
   text = "".join(
     replacement if character in punctuation else character

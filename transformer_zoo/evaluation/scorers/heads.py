@@ -1,7 +1,7 @@
 """Answers of an encoder's heads: classes, numbers, choices and tags.
 
-Each is written as the target text of the text-to-text task. The log-likelihood
-is that of the labels; of a number it is the squared error, negative.
+Each is written as the target text of the text-to-text task. The labels have the
+log-likelihood; a number has its negative squared error instead.
 """
 
 import abc
@@ -33,7 +33,7 @@ class HeadScorer(abc.ABC):
 
   logits: Logits
   answering: str = dataclasses.field(default="first", kw_only=True)
-  # Whether the logits are those of all places of a row, a prompt's too.
+  # Whether there are logits of all places of a row, a prompt's too.
   reads_places: ClassVar[bool] = False
 
   def settings(self, *, answered):
@@ -130,10 +130,10 @@ class NumberScorer(HeadScorer):
 class TagScorer(HeadScorer):
   """The likeliest tag of each word, `tags`, and the text that they mark.
 
-  The text is that of `tagged_text.marked`: entities stand in brackets, or each
-  word with its tag where the tags of the task are not of entities.
-  A word that stands in no row, because it is cut off or has no piece, is given
-  the tag `O`, or the first one.
+  `tagged_text.marked` writes the text: entities stand in brackets, or each word
+  with its tag where the tags of the task are not of entities. A word that
+  stands in no row, because it is cut off or has no piece, is given the tag `O`,
+  or the first one.
   """
 
   reads_places: ClassVar[bool] = True

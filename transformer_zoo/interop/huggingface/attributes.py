@@ -20,7 +20,7 @@ from transformer_zoo.interop.huggingface.parts import PLACES
 Windows = tuple[int | None, ...]
 # The value of an attribute that is not written.
 OMITTED = object()
-# Names of activations in `transformers` -> those of `feed_forward.ACTIVATIONS`.
+# Names of activations in `transformers` -> names in `feed_forward.ACTIVATIONS`.
 ACTIVATIONS = {
   "relu": "relu",
   "gelu": "gelu_exact",
@@ -112,7 +112,7 @@ class Attribute:
     least: The smallest whole number.
     negative_is_null: Whether a smaller number stands for null.
     counts_rows: Whether it counts the rows of a table, which a conversion may
-      change; those of VOCAB_SIZE and MAX_POSITIONS always do.
+      change; VOCAB_SIZE and MAX_POSITIONS always do.
     written: The name in config.json, if it is another one.
     spellings: Further names in a config.json that is read.
   """
@@ -223,7 +223,7 @@ def _get(parts: Parts, of: str | Callable[[Parts], Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Attributes:
-  """The attributes that a class of configurations has, beyond those of all.
+  """The attributes of a class of configurations that not all classes have.
 
   Attributes:
     rows: The attributes that a model is built from.
@@ -254,7 +254,8 @@ class Attributes:
     """Returns the attributes of a class that is like this one.
 
     Args:
-      *rows: Attributes in the place of those of the same name, or more of them.
+      *rows: Attributes in place of attributes of the same name, or more of
+        them.
       without: The names of attributes that the class has not.
       written: The name in config.json by name.
       spellings: One more name in config.json by name.
@@ -559,7 +560,7 @@ def bands(parts: Parts) -> tuple[list[bool], int | None]:
 
 
 def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
-  """The id of padding: its own, else that of EOS, else 0.
+  """The id of padding: its own, or else the id of EOS, or else 0.
 
   `Vocabulary.pad_id` follows the same rule: GPT-2 and others pad with EOS.
 

@@ -109,7 +109,7 @@ class Directory:
     )
     if complaints:
       raise UserError(
-        f"the tensors in {str(self.path)!r} are not those of its config.json: "
+        f"the tensors in {str(self.path)!r} do not fit its config.json: "
         + "; ".join(complaints)
       )
     return found

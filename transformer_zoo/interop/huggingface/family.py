@@ -125,7 +125,7 @@ class Family:
     return self.attributes.read(config)
 
   def num_layers(self, config: Mapping[str, Any]) -> int:
-    """The number of layers of a config.json, those of all stacks together.
+    """The number of layers of a config.json, in all stacks together.
 
     Raises:
       UserError: See `architecture`; nothing is as long as the model is deep.

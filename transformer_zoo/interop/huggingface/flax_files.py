@@ -1,6 +1,6 @@
 """Flax files of `transformers` before its version 5, `flax_model.msgpack`.
 
-The names of their classes are those of PyTorch's but for the last part, and
+Parameters have the names of PyTorch's classes but for the last part, and
 matrices lie the other way round (`modeling_flax_pytorch_utils` of
 `transformers` 4), so that a family reads both by one list of links.
 """

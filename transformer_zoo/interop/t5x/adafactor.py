@@ -114,8 +114,8 @@ def write(
   for parameter in parameters:
     if without := [n for n in parameter.names if not _has(moments, n)]:
       raise UserError(
-        f"there are no moments of {without[0]!r}, and T5X keeps those of all "
-        "parameters"
+        f"there are no moments of {without[0]!r}, and T5X keeps moments "
+        "of all parameters"
       )
     factored = f"{parameter.names[0]}/v_row" in moments
     _check(parameter, factored)

@@ -92,7 +92,7 @@ class Parameter:
 
   @property
   def own_axes(self) -> Shape:
-    """Axes of their tensor but for that of the layers."""
+    """Axes of their tensor but for the axis of the layers."""
     return tuple(i for i in range(len(self.shape)) if i != self.layers)
 
   @property
@@ -267,8 +267,8 @@ def _scanned(shapes: Mapping[str, Shape]) -> list[Parameter]:
     depth = len(groups.get(f"{layer}/{out}/out/kernel", ()))
     if set(layers) != {layers[0]} or len(layers) != depth or not biases:
       raise UserError(
-        "T5X scans equal layers that have biases by distance, and those of this"
-        f" {stack} are others ({ours}); write the checkpoint unscanned"
+        "T5X scans equal layers that have biases by distance, and the layers "
+        f"of this {stack} differ ({ours}); write the checkpoint unscanned"
       )
     head_dim = groups[f"{layer}/{out}/out/kernel"][0][0] // biases[0][0]
     first, *rest = _with_heads(ours, layers[0], head_dim)

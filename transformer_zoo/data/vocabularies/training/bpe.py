@@ -75,7 +75,7 @@ class _Learner:
   def merge(self, pair: Pair) -> None:
     """Makes one symbol of every occurrence of `pair`."""
     joined = self._join(*pair)
-    gained = {}  # in the order of the words, which that of a set is not
+    gained = {}  # in the order of the words, which a set would lose
     for index in sorted(set(self._places.pop(pair))):
       before = self._words[index]
       after = _merged(before, pair, joined)

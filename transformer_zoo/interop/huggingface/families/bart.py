@@ -115,7 +115,7 @@ class Bart(Family):
   def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
-    """See `Family`; the class is that of the head that is stored."""
+    """See `Family`; the class follows from the head that is stored."""
     fitting = [end for end, (name, _) in _HEADS.items() if name in stored]
     end = fitting[0] if fitting else _GENERATION
     return {

@@ -104,7 +104,7 @@ def dropout_of_heads(
 
   Args:
     name: The name of the attribute.
-    default: The rate of a config.json without it; None for that of the layers.
+    default: The rate of a config.json without it; None for the layers' rate.
     heads: Our names of the heads.
     **options: See `Attribute`.
   """
@@ -277,8 +277,8 @@ class Bert(Family):
     outputs: The name of the output layer of each head, by ours.
     own_poolers: The name of the pooler of each head that has one of its own.
     has_pooler: Whether the bare class has a pooler.
-    tokens_activation: The activation of the head of masked tokens; None for
-      that of the layers.
+    tokens_activation: The activation of the head of masked tokens; None for the
+      layers'.
   """
 
   classes: str
@@ -331,7 +331,7 @@ class Bert(Family):
   def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
-    """See `Family`; the class is that of the heads that are stored."""
+    """See `Family`; the class follows from the heads that are stored."""
     tied = config.get("tie_word_embeddings", True)
     found = {
       **config,
@@ -442,13 +442,13 @@ class Bert(Family):
       raise UserError(
         f"config.json of a {self.kind} model has architectures="
         f"{schemas.shown(config.get('architectures'))}, and its tensors may "
-        f"be those of {', '.join(self.classes + end for end in fitting)}; "
+        f"belong to {', '.join(self.classes + end for end in fitting)}; "
         "write the right one there, in a list"
       )
     return fitting[0]
 
   def _of_heads(self, stored: Collection[str]) -> set[str]:
-    """The names among those of tensors that are of heads."""
+    """The names of tensors that belong to heads."""
     return {name for name in stored if not name.startswith(self.prefix)}
 
   def _needed(self, config: Mapping[str, Any]) -> dict[str, set[str]]:

@@ -1,8 +1,8 @@
 """BLOOM (`bloom`).
 
 Differences to ours: one matrix, kept as (out, in), makes query, key and value
-of a head and then those of the next; ALiBi counts from the first key, which
-the softmax does not see. Source: `models/bloom` of `transformers`.
+of a head, then of the next head; ALiBi counts from the first key, which the
+softmax does not see. Source: `models/bloom` of `transformers`.
 """
 
 from collections.abc import Iterator, Mapping

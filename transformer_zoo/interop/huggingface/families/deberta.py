@@ -77,7 +77,7 @@ def _has_distances(parts: Parts) -> bool:
   ):
     raise UserError(
       "deberta models have a bucket for each distance and no norm of "
-      "their table; those of deberta-v2 may have both"
+      "their table; models of deberta-v2 may have both"
     )
   return relative is not None
 

@@ -116,12 +116,12 @@ class Factorized(bert.Bert):
   def left_out(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> Collection[str]:
-    """See `Family`: other heads than those of the class."""
+    """See `Family`: heads that the class lacks."""
     wanted = {link.theirs for link in self.links(config)}
     return self._of_heads(stored) - wanted
 
   def _stored_class(self, config, stored) -> str:
-    """As `Bert._stored_class`; of more heads than one, those of one class.
+    """As `Bert._stored_class`; of more heads than one, the heads of one class.
 
     That class is the named one, or else the one with the most tensors.
     """

@@ -91,7 +91,7 @@ class _Gpt(LanguageModel):
   """See `LanguageModel`."""
 
   def links_inside(self, found, theirs, ours) -> Iterator[Link]:
-    """See `Family`; every map is a `Conv1D`, also those of one part."""
+    """See `Family`; every map is a `Conv1D`, also a map of one part."""
     del found
     for name, parts in _MAPS.items():
       yield from links_lib.conv1d(

@@ -215,7 +215,7 @@ class Modernbert(bert.Bert):
     return bound if found["heads"] else bound | {"EncoderOnly.pooler": None}
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
-    """See `Family`; the embeddings' norm is that of the first attention."""
+    """See `Family`; the embeddings' norm serves the first attention."""
     unread = ["encoder/layers_0/pre_attention_layer_norm/scale"]
     unread.append("encoder/layers_0/pre_attention_layer_norm/bias")
     has_bias = self.read(config)["norm_bias"]
