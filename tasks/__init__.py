@@ -2,7 +2,7 @@
 
 import sys as _sys
 
-from tasks import miniature_larger as _miniature_larger  # noqa: F401
+from tasks import miniature_corpora as _miniature_corpora  # noqa: F401
 from tasks.benchmarks import closed_book as _closed_book  # noqa: F401
 from tasks.benchmarks import conll2003 as _conll2003  # noqa: F401
 from tasks.benchmarks import convai2 as _convai2  # noqa: F401

@@ -1,6 +1,7 @@
 """The execution of studies: every row with every seed, each run once."""
 
 from collections.abc import Iterable, Mapping, Sequence
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -162,7 +163,14 @@ def _launch(
       durations.finished_here(pool, runs, launch.jobs),
     )
     tables = _TablesOfSeeds(planned, console)
-    return Schedule(runs, launcher, say, names, known, tables.add).run()
+    with contextlib.ExitStack() as stack:
+      show = []
+      if console.is_terminal and not launch.is_in_turn:
+        status = console.status("", refresh_per_second=2)
+        show.append(stack.enter_context(status).update)
+      return Schedule(
+        runs, launcher, say, names, known, tables.add, *show
+      ).run()
 
 
 class _TablesOfSeeds:

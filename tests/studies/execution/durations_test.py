@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 
 import pytest
@@ -53,6 +54,11 @@ def test_runs_that_are_alike_count_first():
   assert predict(of_wmt, pretrain, short, other) == pytest.approx(16.0)
 
 
+def test_an_evaluation_takes_no_longer_after_more_steps():
+  known = dataclasses.replace(finished(SHORT, 8.0), evaluation=6.0)
+  assert predict(LONG, known) == pytest.approx(16 + 6)
+
+
 def test_evaluations_last_as_long_as_others():
   assert predict(ENSEMBLE, finished(PRETRAIN, 88.0)) is None
   evaluated = FinishedRun("ensemble", "", None, 0.0, 5.0)
@@ -69,18 +75,60 @@ def test_nothing_is_counted_before_a_run_has_finished():
 
 def test_compiling_is_no_part_of_the_rate(tmp_path):
   run = dataclasses.replace(SHORT, folder=tmp_path)
-  parts = {"start": 2.0, "compilation": 50.0, "training": 8.0}
-  result = {"seconds": 60.0, "seconds_by_part": parts, "budget": {"flops": 80}}
+  parts = {"start": 2.0, "compilation": 50.0, "training": 5.0}
+  parts |= {"evaluation": 3.0, "saving": 3.0}
+  result = {"seconds": 63.0, "seconds_by_part": parts, "budget": {"flops": 80}}
   (tmp_path / "result.json").write_text(json.dumps(result))
   calls = []
   known = Durations(lambda: calls.append(1) or FLOPS)
   known.add(run, took=99.0)
-  assert known.seconds(SHORT) == pytest.approx(2 + 8)
-  assert known.seconds(LONG) == pytest.approx(2 + 16)
+  assert known.seconds(SHORT) == pytest.approx(2 + 8 + 3)
+  assert known.seconds(LONG) == pytest.approx(2 + 16 + 3)
   assert len(calls) == 1
   (tmp_path / "result.json").write_text("{}")  # Of an evaluation.
   known.add(run, took=7.0)
   assert known.seconds(ENSEMBLE) == 7.0
+
+
+@pytest.fixture
+def running(tmp_path):
+  """A run that has logged 30 of 100 steps of 2 seconds."""
+  (tmp_path / "config.gin").write_text("TRAIN_STEPS = 100\n")
+  rows = [
+    {"step": step, "timing/seconds_per_step": 2.0} for step in (10, 20, 30)
+  ]
+  text = "".join(json.dumps(row) + "\n" for row in rows)
+  (tmp_path / "timing.jsonl").write_text(text)
+  return dataclasses.replace(SHORT, folder=tmp_path)
+
+
+def left_of(known, run, gone, *waiting):
+  found = known.left([(run, gone)], waiting)
+  return found and [seconds for _, seconds in found]
+
+
+def test_a_running_run_goes_on_at_its_own_speed(running):
+  """What it compiles before the first step delays no later prediction."""
+  known = dataclasses.replace(finished(SHORT, 8.0), evaluation=6.0)
+  found = Durations(lambda: {running.folder: 80}, [known])
+  assert left_of(found, running, 500.0) == [pytest.approx(146, abs=2)]
+  metrics = {"step": 25, "validation/average": 1.0}
+  (running.folder / "metrics.jsonl").write_text(json.dumps(metrics) + "\n")
+  assert left_of(found, running, 500.0) == [pytest.approx(144.5, abs=2)]
+
+
+def test_steps_before_an_interruption_are_none_of_this_run(running):
+  known = Durations(lambda: {running.folder: 80}, [finished(SHORT, 8.0)])
+  os.utime(running.folder / "timing.jsonl", (0, 0))
+  assert left_of(known, running, 5.0) == [pytest.approx(3)]
+  assert left_of(known, running, 50.0) == [0]
+
+
+def test_a_running_run_tells_how_long_the_first_others_take(running):
+  known = Durations(lambda: FLOPS | {running.folder: 40})
+  left = left_of(known, running, 500.0, LONG)
+  assert left == [pytest.approx(140, abs=2), pytest.approx(4 * 200)]
+  assert left_of(known, LONG, 500.0) is None
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def result(seconds, **parts):
 
 def test_runs_at_once_share_the_time_left(messages):
   assert messages(2, *[result(100.0)] * 4) == [
-    "1 of 4 done; about 2 min 30 s left)",
+    "1 of 4 done; about 3 min 20 s left)",
     "2 of 4 done; about 1 min 40 s left)",
     "3 of 4 done; about 1 min 40 s left)",
     "all done)",

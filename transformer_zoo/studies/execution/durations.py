@@ -1,10 +1,11 @@
 """Predicted durations of runs: FLOPs over the rate of finished runs.
 
-  seconds of a run = start + FLOPs of the run / FLOPs per second
+  seconds of a run = start + FLOPs of the run / FLOPs per second + evaluation
 
-Both come from the finished runs that are most like the run: those of its phase
-and group, else of its phase, else all. The rate counts training, evaluation and
-saving; compiling is not predicted.
+All three come from the finished runs that are most like the run: those of its
+phase and group, else of its phase, else all. The rate counts training and
+saving; compiling is not predicted. A run that trains is predicted from its own
+steps.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ import functools
 import heapq
 import pathlib
 import statistics
+import time
 
 from transformer_zoo import environment
 from transformer_zoo.checkpoints import run_layout
@@ -33,7 +35,9 @@ class FinishedRun:
     group: The name of the group, "" for all; None if it is unknown.
     flops: The FLOPs that the model needed; None for an evaluation.
     start: The time before the first step without compiling, in seconds.
-    seconds: The time of training, evaluation and saving, in seconds.
+    seconds: The time of training and saving, in seconds; of an evaluation, its
+      whole time.
+    evaluation: The time of the evaluations of a training run, in seconds.
   """
 
   phase: str
@@ -41,6 +45,7 @@ class FinishedRun:
   flops: int | None
   start: float
   seconds: float
+  evaluation: float = 0.0
 
 
 class Durations:
@@ -94,7 +99,54 @@ class Durations:
     if not seconds:
       return None
     rate = sum(one.flops for one in alike) / seconds
-    return statistics.median(one.start for one in alike) + flops / rate
+    return (
+      statistics.median(one.start for one in alike)
+      + flops / rate
+      + statistics.mean(one.evaluation for one in alike)
+    )
+
+  def left(
+    self,
+    running: Iterable[tuple[planned_run.Run, float]],
+    waiting: Iterable[planned_run.Run],
+  ) -> list[tuple[planned_run.Run, float]] | None:
+    """Returns the runs that have not ended and the time that each still takes.
+
+    Evaluations of unknown duration count as 0.
+
+    Args:
+      running: The runs that have started, and the time since then in seconds.
+      waiting: The runs that have not started.
+
+    Returns:
+      Runs and seconds, first those that are running; None if the duration of a
+      training run is unknown.
+    """
+    left, speeds = [], []
+    for run, gone in running:
+      steps = run_progress.steps_of(run.folder, time.time() - gone)
+      if steps is None:
+        whole = self.seconds(run)
+        left.append((run, whole and max(0.0, whole - gone)))
+        continue
+      left.append((run, self._left_of(run, steps)))
+      if flops := self._flops().get(run.folder):
+        took = steps.planned * steps.seconds
+        speeds.append(FinishedRun(run.phase, run.group, flops, 0.0, took))
+    # Before a run has finished, what is running says how long the others take.
+    known = self if self._finished else Durations(self._flops, speeds)
+    left += [(run, known.seconds(run)) for run in waiting]
+    if any(seconds is None and r.command == "train" for r, seconds in left):
+      return None
+    return [(run, seconds or 0.0) for run, seconds in left]
+
+  def _left_of(self, run: planned_run.Run, steps: run_progress.Steps) -> float:
+    """Returns the time until a run ends that is training."""
+    alike = _most_alike(run, [one for one in self._finished if one.flops])
+    evaluation = statistics.mean([one.evaluation for one in alike] or [0.0])
+    left = (steps.planned - steps.done) * steps.seconds
+    left += (1 - steps.evaluated / steps.planned) * evaluation
+    return max(0.0, left - steps.age)
 
 
 def _most_alike(
@@ -145,14 +197,17 @@ def finished_here(
 def _finished_run(
   phase: str, group: str | None, result: Mapping
 ) -> FinishedRun:
-  parts = result.get("seconds_by_part", {})
-  start = parts.get("start", 0.0)
+  start, compilation, evaluation = (
+    result.get("seconds_by_part", {}).get(part, 0.0)
+    for part in ("start", "compilation", "evaluation")
+  )
   return FinishedRun(
     phase=phase,
     group=group,
     flops=result.get("budget", {}).get("flops"),
     start=start,
-    seconds=result["seconds"] - start - parts.get("compilation", 0.0),
+    seconds=result["seconds"] - start - compilation - evaluation,
+    evaluation=evaluation,
   )
 
 
@@ -189,15 +244,30 @@ def elapsed(jobs: Iterable[Job], processes: int = 1) -> float | None:
   Returns:
     The time in seconds; None if the duration of a training run is unknown.
   """
-  todo = {job.run.folder: job for job in jobs if job.is_left}
-  if any(job.seconds is None and job.costs for job in todo.values()):
+  left = [job for job in jobs if job.is_left]
+  if any(job.seconds is None and job.costs for job in left):
     return None
+  return together([(job.run, job.seconds or 0.0) for job in left], processes)
+
+
+def together(
+  left: Iterable[tuple[planned_run.Run, float]], processes: int
+) -> float:
+  """Returns the seconds until all runs have ended.
+
+  Args:
+    left: The runs that have not ended and the time that each still takes, in
+      the order in which they start; first those that are running.
+    processes: The number of runs that train at the same time, each as soon as
+      the runs that it starts from have ended.
+  """
+  todo = {run.folder: (run, seconds) for run, seconds in left}
   now, running = 0.0, []  # A heap of ends and folders.
   while todo or running:
     unfinished = todo.keys() | {folder for _, folder in running}
-    for job in list(todo.values()):
-      if len(running) < processes and unfinished.isdisjoint(job.run.starts):
-        heapq.heappush(running, (now + (job.seconds or 0.0), job.run.folder))
-        del todo[job.run.folder]
+    for folder, (run, seconds) in list(todo.items()):
+      if len(running) < processes and unfinished.isdisjoint(run.starts):
+        heapq.heappush(running, (now + seconds, folder))
+        del todo[folder]
     now, _ = heapq.heappop(running)
   return now

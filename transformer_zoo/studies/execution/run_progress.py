@@ -10,7 +10,9 @@ from collections.abc import Mapping
 import dataclasses
 import pathlib
 import re
+import statistics
 import subprocess
+import time
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import claims
@@ -31,6 +33,8 @@ NOT_RUN = "not run"
 STATES = (FINISHED, RUNNING, QUEUED, FAILED, INTERRUPTED, NOT_RUN)
 
 _LAST_BYTES = 1 << 16
+_SECONDS_PER_STEP = "timing/seconds_per_step"
+_LAST_ROWS = 4  # Of the log: the speed now, without the noise of one of them.
 _STEP = re.compile(r'"step": (\d+)')
 _TRAIN_STEPS = re.compile(r"^TRAIN_STEPS = (\d+)", re.MULTILINE)
 
@@ -49,6 +53,60 @@ class RunProgress:
   state: str
   reason: str = ""
   blocked: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+  """What a run that is training has logged.
+
+  Attributes:
+    done: The number of steps.
+    evaluated: The step of the last evaluation, 0 if there was none.
+    planned: The number of steps at the end of the run.
+    seconds: The duration of one of the last steps.
+    age: The time since they were logged, in seconds.
+  """
+
+  done: int
+  evaluated: int
+  planned: int
+  seconds: float
+  age: float
+
+
+def steps_of(folder: pathlib.Path, since: float) -> Steps | None:
+  """Returns the steps of a running run, None before it has logged any.
+
+  Args:
+    folder: The folder of the run.
+    since: The time at which the run was started, in seconds since the epoch.
+      What it had logged when it was interrupted before does not count.
+  """
+  path = folder / recorder.TIMING_FILE
+  try:
+    logged = [r for r in recorder.read_lines(path) if _SECONDS_PER_STEP in r]
+    written = path.stat().st_mtime
+    metrics = recorder.read_lines(folder / recorder.METRICS_FILE)
+    planned = _TRAIN_STEPS.search((folder / "config.gin").read_text("utf-8"))
+  except (OSError, UserError):
+    return None
+  if not logged or not planned or written < since:
+    return None
+  last = logged[-_LAST_ROWS:]
+  return Steps(
+    done=last[-1]["step"],
+    evaluated=max(
+      (row["step"] for row in metrics if any(map(_is_validation, row))),
+      default=0,
+    ),
+    planned=int(planned.group(1)),
+    seconds=statistics.mean(row[_SECONDS_PER_STEP] for row in last),
+    age=time.time() - written,
+  )
+
+
+def _is_validation(name: str) -> bool:
+  return name.startswith("validation/")
 
 
 def read(folder: pathlib.Path, job: str | None = None) -> RunProgress:

@@ -5,11 +5,14 @@ import pathlib
 import time
 
 from transformer_zoo.studies.design.planned_run import Run
+from transformer_zoo.studies.execution import durations
 from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution import single_run
 from transformer_zoo.studies.execution.durations import Durations
 from transformer_zoo.studies.execution.launchers import Launcher
 from transformer_zoo.training.monitoring.progress import duration
+
+_SHOW_SECONDS = 5.0
 
 
 class Schedule:
@@ -25,8 +28,9 @@ class Schedule:
     launcher: Launcher,
     say: Callable[[str], None],
     names: Mapping[pathlib.Path, str],
-    durations: Durations,
+    known: Durations,
     on_done: Callable[[Run], None] = lambda run: None,
+    show: Callable[[str], None] = lambda text: None,
   ):
     """Starts nothing yet.
 
@@ -35,8 +39,9 @@ class Schedule:
       launcher: The launcher that trains them.
       say: The function that prints a message.
       names: The names of the runs in messages, by their folders.
-      durations: The predictions from which the time left is computed.
+      known: The predictions from which the time left is computed.
       on_done: The function that is called with each run that is finished.
+      show: The function that is called every few seconds with the progress.
     """
     self._numbers = {run.folder: n for n, run in enumerate(runs, start=1)}
     self._todo = {run.folder: run for run in runs}
@@ -46,8 +51,10 @@ class Schedule:
     self._names = names
     self._started = {}  # Folder -> run and the time of its start.
     self._elsewhere = set()  # Folders in which other launchers trained.
-    self._durations = durations
+    self._known = known
     self._on_done = on_done
+    self._show = show
+    self._shown = float("-inf")
     self._done = 0
     self._failures = {}
 
@@ -63,6 +70,9 @@ class Schedule:
           self._consider(run)
       for run, error in self._launcher.ended():
         self._end(run, error)
+      if time.monotonic() - self._shown > _SHOW_SECONDS:
+        self._show(f"{self._progress()}{self._about_left()}")
+        self._shown = time.monotonic()
     return self._failures
 
   def _consider(self, run: Run) -> None:
@@ -106,7 +116,7 @@ class Schedule:
     else:
       took = time.monotonic() - began
       self._done += 1
-      self._durations.add(run, took)
+      self._known.add(run, took)
       self._say(
         f"{self._head(run)}  finished ({duration(took)}; {self._progress()}"
         f"{self._about_left()})"
@@ -131,13 +141,10 @@ class Schedule:
 
   def _about_left(self) -> str:
     """Returns the predicted time left as text, "" if it is unknown."""
-    seconds = [self._durations.seconds(run) for run in self._todo.values()]
-    for run, began in self._started.values():
-      whole = self._durations.seconds(run)
-      gone = time.monotonic() - began
-      seconds.append(None if whole is None else max(0.0, whole - gone))
-    known = [one for one in seconds if one is not None]
-    if not known:
+    now = time.monotonic()
+    running = [(run, now - began) for run, began in self._started.values()]
+    left = self._known.left(running, self._todo.values())
+    if not left:
       return ""
-    at_once = min(self._launcher.at_once, len(known))
-    return f"; about {duration(sum(known) / at_once)} left"
+    seconds = durations.together(left, self._launcher.at_once)
+    return f"; about {duration(seconds)} left"
