@@ -225,6 +225,7 @@ def of_initial_checkpoint(given: Given) -> Iterator[Configuration]:
   """
   from transformer_zoo import config
 
+  user_modules.find_in_current_folder()
   alone = Configuration(given.gin_files)
   macros = config.macros(given.gin_files, given.overrides, given.search_paths)
   path = macros.get("INITIAL_CHECKPOINT_PATH")
