@@ -1,10 +1,12 @@
 """The site of the documentation: built, its links followed, read on a phone.
 
-Skipped where Sphinx is not installed: `make docs` installs it. The tests in a
-browser need Chromium as well (`apt-get install chromium`).
+Skipped where Sphinx is not installed: `make docs` installs it. ZOO_SITE names
+the folder of a site that has just been built. The tests in a browser need
+Chromium as well (`apt-get install chromium`).
 """
 
 from html import parser
+import os
 import pathlib
 import subprocess
 import sys
@@ -41,6 +43,8 @@ class _Page(parser.HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> pathlib.Path:
   """The folder of the site, built as `make docs` does: a warning fails."""
+  if built := os.environ.get("ZOO_SITE"):
+    return pathlib.Path(built).resolve()
   folder = tmp_path_factory.mktemp("site")
   options = ["--quiet", "--fail-on-warning", "-b", "html"]
   places = ["-d", str(folder / "doctrees"), "docs", str(folder / "html")]
