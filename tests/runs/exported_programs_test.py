@@ -353,7 +353,7 @@ PLACED = converters.EncoderDecoder(original_positions=True)
     ),
     (
       {"of": ("unilm",), "converter": converters.Unified()},
-      "rows of Unified are not laid out by a program; those of "
+      "rows of Unified are not laid out by a program; rows of "
       "EncoderDecoderFeatures, LanguageModelFeatures and "
       "PrefixLanguageModelFeatures are",
     ),

@@ -97,7 +97,7 @@ def test_parameters_are_read_once(model):
     (lambda m: m.classify("a"), "ask it by `generate` or `score`"),
     (lambda m: m.score(["a", "b"], ["c"]), "2 texts have 1 targets"),
     (lambda m: m.logits("a"), "targets are None; give the target of each"),
-    (lambda m: m.logits("a", "b", head="tokens"), "heads are those of an enc"),
+    (lambda m: m.logits("a", "b", head="tokens"), "only encoders have heads"),
     (lambda m: m.embed("a"), "needs one encoder"),
     (lambda m: m.generate(3), "texts are 3"),
     (lambda m: m.generate(["a", 3]), "texts are"),

@@ -111,11 +111,11 @@ def for_inference(
   """The configuration of `infer` for checkpoints and their vocabulary.
 
   Args:
-    checkpoints: The path of a checkpoint, or those of an ensemble, of which the
-      first one is described.
+    checkpoints: The path of a checkpoint, or the paths of an ensemble, of which
+      the first one is described.
     given: What the user gives.
     vocabulary_path: The path of the vocabulary; None for the one beside the
-      checkpoint, or that of its task.
+      checkpoint, or its task's.
     extra: Further overrides before the user's.
     defaults: Further bindings of what nothing else binds.
 
@@ -150,7 +150,7 @@ def load(
 
   Args:
     found: The files, and what comes before and behind the user's overrides.
-    user: What the user gives; its files are those of `found`.
+    user: What the user gives; its files are in `found`.
     root: The function to configure; see `config.load`.
     given: The parameters that the caller passes; see `config.load`.
 
@@ -204,7 +204,7 @@ def listed(
 
 
 def binding(checkpoints: Sequence[str]) -> str:
-  """The override that binds the checkpoint, or those of an ensemble."""
+  """The override that binds the checkpoint, or several of an ensemble."""
   bound = [*checkpoints] if len(checkpoints) > 1 else checkpoints[0]
   return f"CHECKPOINT_PATH={bound!r}"
 
@@ -213,9 +213,10 @@ def binding(checkpoints: Sequence[str]) -> str:
 def of_initial_checkpoint(given: Given) -> Iterator[Configuration]:
   """The configuration of a run that takes its model from its first parameters.
 
-  Where neither the user's gin files nor overrides name a model, it is that of
-  INITIAL_CHECKPOINT_PATH. A gin file of it, which lasts as long as the context,
-  comes before the user's, which may choose other heads and another dropout.
+  Where neither the user's gin files nor overrides name a model, it is the model
+  of INITIAL_CHECKPOINT_PATH. A gin file of it, which lasts as long as the
+  context, comes before the user's, which may choose other heads and another
+  dropout.
 
   Args:
     given: What the user gives.
@@ -242,7 +243,7 @@ def of_initial_checkpoint(given: Given) -> Iterator[Configuration]:
     text = config.operative_config("MODEL", "CONVERTER")
   beside = None if os.environ.get("ZOO_VOCABULARY") else vocabulary(path)
   hint = f"; its vocabulary by ZOO_VOCABULARY={beside}" if beside else ""
-  print(f"the model is that of {path!r}{hint}", file=sys.stderr)
+  print(f"the model is taken from {path!r}{hint}", file=sys.stderr)
   with tempfile.TemporaryDirectory() as folder:
     file = pathlib.Path(folder, "model.gin")
     file.write_text(text, encoding="utf-8")
@@ -389,7 +390,7 @@ def _places_beside(checkpoint: str) -> list[pathlib.Path]:
 
 
 def folders_of(checkpoint: str) -> list[pathlib.Path]:
-  """The folder, and that of the run whose step or steps it holds."""
+  """The folder, and the folder of the run whose step or steps it holds."""
   path = pathlib.Path(checkpoint).absolute()
   if path.parent.name == _STEPS:
     return [path, path.parents[1]]

@@ -25,7 +25,7 @@ def load(
       `peft` or T5X directory; several paths answer as an ensemble, by the mean
       of their logits.
     *gin_files: Gin files as `zoo infer --gin_file` takes them. A T5X checkpoint
-      needs those of its architecture and size.
+      needs the files of its architecture and size.
     adapter: The run that trained a part of the model, or a directory of `peft`,
       of which `path` is the base.
     vocabulary: The path of a vocabulary, if not the one that the checkpoint

@@ -59,7 +59,7 @@ class Model:
 
   @property
   def path(self) -> str | Sequence[str]:
-    """The path of the checkpoint, or those of an ensemble."""
+    """The path of the checkpoint, or the paths of an ensemble."""
     return self._inference.checkpoint_path
 
   @property

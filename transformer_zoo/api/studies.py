@@ -148,7 +148,7 @@ def study(
   Args:
     name: The name of the study, or the path of its gin file.
     suite: The name of the suite that it runs on, or the path of its gin file.
-    seeds: The number of seeds, or the seeds; None for those of the study.
+    seeds: The number of seeds, or the seeds; None for the study's.
     output_dir: The folder of studies and of the pool of runs.
     **options: Further attributes of `studies.design.request.Request`.
 

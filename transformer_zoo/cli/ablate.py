@@ -1,6 +1,6 @@
 """Runs studies: every row with every seed, then their tables and reports.
 
-Finished runs are reused, also those of other studies, and unfinished ones are
+Finished runs are reused, also runs of other studies, and unfinished ones are
 resumed. --plan prints the runs, their costs and durations, and trains nothing.
 Several commands may share the runs of one --output_dir.
 """

@@ -1,8 +1,8 @@
 """Cleans web pages as C4 was cleaned, into files that pre-training tasks read.
 
-The rules are those of a gin file, cleaning/c4.gin by default; what each drops
-is in a table and in report.json. The runner is local, in this process, unless
---runner names one of Beam; flags that are not listed here go to Beam.
+A gin file has the rules, cleaning/c4.gin by default; what each drops is in a
+table and in report.json. The runner is local, in this process, unless --runner
+names one of Beam; flags that are not listed here go to Beam.
 """
 
 import argparse

@@ -132,8 +132,8 @@ def load_gin(
   Args:
     arguments: The parsed arguments of the command line.
     root: The function to configure; see `config.load`.
-    gin_files: The gin files that replace those of the command line; None for
-      the latter.
+    gin_files: The gin files that replace the command line's; None for the
+      latter.
     extra: overrides that come before the user's.
     given: The parameters that the caller passes; see `config.load`.
     defaults: The bindings that apply unless others are given; see

@@ -16,7 +16,7 @@ def complete(action: argparse.Action, kind: str, **options: Any) -> None:
 
 
 def gin_files(prefix: str) -> list[str]:
-  """Returns the shipped gin files, and those of the user's folders."""
+  """Returns the shipped gin files, and the user's."""
   import argcomplete
 
   from transformer_zoo.config import reading

@@ -1,9 +1,10 @@
 """Decodes and scores a split of every task of a mixture with a checkpoint.
 
-The configuration is that of the checkpoint, then runs/evaluate.gin, then the
-files of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
-JSON goes to standard output, progress and a table to stderr, predictions into
-the run folder. A killed evaluation continues by the same command.
+The configuration is the checkpoint's, then runs/evaluate.gin, then the files of
+--gin_file. If these name a model, as a T5X checkpoint needs, the checkpoint's
+is left out. JSON goes to standard output, progress and a table to stderr,
+predictions into the run folder. A killed evaluation continues by the same
+command.
 """
 
 import argparse

@@ -7,9 +7,9 @@ An encoder answers with its head: a class, a number, a choice, a span or tags,
 with probabilities or scores behind it; one that was trained on masked tokens
 fills [MASK]. Tabs divide a pair, a question and its context, a text and its
 choices. --gin.Embedding.pool="'first'" and others say what --embeddings are.
-The configuration is that of the checkpoint, then runs/infer.gin, then the files
-of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
---gin.DecodingOptions.num_beams=4 and others say how to search.
+The configuration is the checkpoint's, then runs/infer.gin, then the files of
+--gin_file. If these name a model, as a T5X checkpoint needs, the checkpoint's
+is left out. --gin.DecodingOptions.num_beams=4 and others say how to search.
 """
 
 import argparse

@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   """Runs `zoo`.
 
   Args:
-    argv: the arguments; those of the process if None.
+    argv: The arguments; the process's if None.
 
   Returns:
     The exit code: 0, 2 for bad input, 3 for a loss that is not finite, 4 for a

@@ -1,7 +1,7 @@
 """Compiles a run's step for devices that need not be there.
 
-The step is that of `zoo train` with the same gin files, for a slice of TPUs
-(`v5e:16x16`, `v4:4x4x4`; needs the extra `tpu`), simulated CPU devices
+The step is the one that `zoo train` makes of the same gin files, for a slice of
+TPUs (`v5e:16x16`, `v4:4x4x4`; needs the extra `tpu`), simulated CPU devices
 (`cpu:8`) or the GPUs of this machine (`gpu`). No data is read. The exit code is
 0 if it fits or nothing is known of the memory, and 4 if it does not fit.
 `--search` forecasts every mesh that divides, with several remat policies and

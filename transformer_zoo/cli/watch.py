@@ -1,6 +1,6 @@
 """Draws the curves of runs in the terminal, while they run.
 
-A folder is that of a run, of a run that has not begun, or of a study, whose
+A folder belongs to a run, to a run that has not begun, or to a study, whose
 runs are found below it. Ctrl-C ends the command and leaves the runs alone.
 """
 

@@ -1,4 +1,4 @@
-"""Devices to compile for: this machine's, or those of an absent TPU slice.
+"""Devices to compile for: this machine's, or an absent TPU slice's.
 
 libtpu describes every slice of the TPUs that it compiles for, without one and
 without asking Google Cloud's metadata server.

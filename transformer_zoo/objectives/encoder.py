@@ -1,6 +1,6 @@
 """Losses of an encoder's heads: masked tokens, pairs, classes, numbers, spans.
 
-All losses but those of whole rows are sums over places: the converter `Encoder`
+All losses except of whole rows are sums over places: the converter `Encoder`
 gives targets and weights place by place and, as `encoder_predicted_places`, the
 few places of a row that have a weight; logits are computed of these alone.
 """

@@ -106,7 +106,7 @@ def evaluate(
     converter: The layout of a batch (data/features/converters.py).
     decoding: The options of the search for outputs.
     scorer: The class that reads the head of an encoder (evaluation/scorers),
-      made of the function that computes its logits; None for that of the form.
+      made of the function that computes its logits; None for the form's.
     all_checkpoints: Whether every checkpoint of the run is scored and the best
       one chosen. `metrics.jsonl` of the output folder then has the scores by
       step, of which `zoo watch` draws curves.

@@ -20,7 +20,7 @@ def as_json(
   """Returns the result of one checkpoint.
 
   Args:
-    checkpoint: The folder of the checkpoint, or those of an ensemble's members.
+    checkpoint: The folder of the checkpoint, or of each member of an ensemble.
     split: The name of the split.
     results: The results by task.
     without_split: The names of the tasks that lack the split.

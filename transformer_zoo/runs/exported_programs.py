@@ -174,7 +174,7 @@ def check(
   ):
     raise UserError(
       f"rows of {type(of_pairs).__name__} are not laid out by a program; "
-      "those of EncoderDecoderFeatures, LanguageModelFeatures and "
+      "rows of EncoderDecoderFeatures, LanguageModelFeatures and "
       "PrefixLanguageModelFeatures are"
     )
   if getattr(of_pairs, "original_positions", False):
@@ -215,7 +215,7 @@ def write(
     lengths: The largest number of tokens of each feature.
     decoding: The options of the search that `generate` makes.
     scorer: The class that reads the head of an encoder, which may name another
-      head than that of its form; None for the usual one.
+      head than its form's; None for the usual one.
     class_names: The names of an encoder's classes or tags in order, or none.
     platforms: The platforms that the programs run on, of `ALL_PLATFORMS`.
     report: A function that is called with sentences on what was done.
@@ -513,7 +513,7 @@ def _exported(
     params = traverse_util.unflatten_dict(weights, sep="/")
     return program.function(params, arrays)
 
-  # All arguments stay, so that their order is that of the manifest.
+  # All arguments stay, so that they have the manifest's order.
   traced = export.export(jax.jit(call, keep_unused=True), platforms=platforms)
 
   def with_sizes(is_open: bool) -> export.Exported:

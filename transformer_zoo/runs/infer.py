@@ -388,8 +388,8 @@ def check_no_prefixes(examples: Iterable[Example]) -> Iterator[Example]:
     examples: The examples.
 
   Raises:
-    UserError: An example has a `prefix`, which an answer's log-likelihood
-      leaves out and that of targets cannot.
+    UserError: An example has a `prefix`, which the log-likelihood of an answer
+      leaves out and the log-likelihood of targets cannot.
   """
   for number, example in enumerate(examples, 1):
     if example.get("prefix"):
@@ -450,12 +450,12 @@ def find_vocabulary(
   *,
   form: str | None = None,
 ) -> Vocabulary:
-  """Returns the vocabulary that is named, or that of a prepared task.
+  """Returns the vocabulary that is named, or a prepared task's.
 
   Args:
     mixture_or_task_name: The name of a prepared mixture or task, or None.
     prepared_dir: The folder of prepared data.
-    path: The path of the vocabulary's files; None for that of the task.
+    path: The path of the vocabulary's files; None for the task's.
     extra_ids: The number of its sentinels; None for the usual number.
     form: The form of an encoder in which the task is prepared; None for text.
 

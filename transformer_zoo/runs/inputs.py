@@ -411,10 +411,11 @@ def fitting_lengths(
       fitting_lengths.corruption = %CORRUPTION
       fitting_lengths.inputs = 64
 
-  Span corruption's are those of t5's `random_spans_helper`; noise of a random
-  size is drawn, and one example in a thousand may lose the end of its targets;
-  a language model's targets are as long as the others' inputs; everything else
-  has the whole text as its targets, or is an encoder's, with one length.
+  Span corruption has the lengths of t5's `random_spans_helper`; noise of a
+  random size is drawn, and one example in a thousand may lose the end of its
+  targets; a language model's targets are as long as the others' inputs;
+  everything else has the whole text as its targets, or is an encoder's, with
+  one length.
 
   Args:
     corruption: The corruption of the objective.

@@ -76,7 +76,7 @@ def rebuild(
   Args:
     run: The run folder.
     step: The number of the step, from 1, as in metrics and anomalies.
-    prepared_dir: The folder of the prepared data; None for that of the run.
+    prepared_dir: The folder of the prepared data; None for the run's.
 
   Raises:
     UserError: The folder is no run folder, the run has no such step, or its

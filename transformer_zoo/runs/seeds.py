@@ -3,8 +3,8 @@
 Large encoders sometimes learn nothing from small tasks and give the same answer
 always (Devlin et al. 2019, section 4.1, who start several times; Liu et al.
 2019 report medians of five seeds). A run is *degenerate* if its score at its
-last step is not above that of the most frequent answer of the validation split,
-given to every example.
+last step is not above the score of one answer for every example, the most
+frequent one of the validation split.
 """
 
 import collections

@@ -93,7 +93,7 @@ class Step:
     """Makes the program of the step; nothing is compiled.
 
     Args:
-      devices: The devices of the mesh; those of all processes by default.
+      devices: The devices of the mesh, by default of all processes.
 
     Raises:
       UserError: The mesh, the batch or the parameters do not divide, or the
@@ -199,7 +199,7 @@ class Evaluation:
     evaluation_max_examples: The largest number of examples of a split, the
       first ones; None for all.
     scorer: The class that reads the head of an encoder (evaluation/scorers),
-      made of the function that computes its logits; None for that of the form.
+      made of the function that computes its logits; None for the form's.
   """
 
   decoding: Result[DecodingOptions] = GREEDY

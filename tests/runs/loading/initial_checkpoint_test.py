@@ -193,7 +193,7 @@ class TestOtherMathematics:
   def test_refused_with_the_fields(self, checkpoints, run):
     for path in (checkpoints / "huggingface", run):
       text = refusal(path, self.other())
-      assert text.startswith("the model computes something else than that of ")
+      assert text.startswith("the model computes something else than the ")
       assert self.fields in text
 
   def test_allowed_field_by_field(self, checkpoints, run, params):

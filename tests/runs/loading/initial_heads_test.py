@@ -239,7 +239,7 @@ NAMES = ("entailment", "neutral", "not_so")
     (
       ["a", "b", "c"],
       [0, 1, 2],
-      "a, b, c and those of the task entailment, neutral, not_so",
+      "a, b, c; the task has entailment, neutral, not_so",
     ),
   ],
 )

@@ -60,7 +60,7 @@ def test_the_model_is_the_checkpoints_and_heads_and_dropout_are_the_runs(
   assert model.encoder.layer_stack.layer.dropout.rate == 0.2
   assert [*model.offers.heads] == ["classes"]
   assert config.value("CONVERTER").form == "classes"
-  assert f"the model is that of {path!r}" in capsys.readouterr().err
+  assert f"the model is taken from {path!r}" in capsys.readouterr().err
 
 
 def test_a_decoder_begins_as_its_directory_says(tmp_path):

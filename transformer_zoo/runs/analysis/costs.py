@@ -13,8 +13,8 @@ def measured() -> Iterator[dict[str, float]]:
   """Measures what is done inside.
 
   Yields:
-    A dictionary that has, afterwards, `seconds` and `flops`: those of the
-    compiled programs (`programs.compiled`) that were called.
+    A dictionary that has, afterwards, `seconds` and the `flops` of the compiled
+    programs (`programs.compiled`) that were called.
   """
   spent = {}
   started = time.monotonic()

@@ -234,7 +234,7 @@ class Edits:
   """Edits of facts that a checkpoint knows.
 
   Attributes:
-    facts: All facts; those of a subject stand together.
+    facts: All facts; the facts of a subject stand together.
     method: `FineTuning`, `Rome` or `MendEditors`; None for no edit.
     held_out: The number of facts, the last ones, that are edited and that no
       editor learns from.
@@ -269,10 +269,10 @@ class Edits:
       found: The checkpoint.
 
     Returns:
-      `scores`, by the number of facts that are edited together: those of
+      `scores`, by the number of facts that are edited together: the values of
       `editing.scores`, and `others_kept` and `others_spared`, percentages of
-      other subjects, left out where no other is asked the same; and `cost`:
-      the seconds and FLOPs that an edit took and those that its editor took to
+      other subjects, left out where no other is asked the same; and `cost`: the
+      seconds and FLOPs that an edit took and those that its editor took to
       learn, the bytes of the changed parameters, and `known`, the percentage of
       facts that the checkpoint answers rightly.
     """

@@ -76,8 +76,8 @@ def moment(
     C [F, F], or None without texts and file.
 
   Raises:
-    UserError: The file is none of `zoo edit`, or that of another layer, matrix
-      or checkpoint, or is not there and there are no texts.
+    UserError: The file is none of `zoo edit`, or belongs to another layer,
+      matrix or checkpoint, or does not exist and there are no texts.
   """
   kernel_path = rome.kernel_path(memory.layer(layer))
   kernel = edits.kernel_of(memory.params, kernel_path)

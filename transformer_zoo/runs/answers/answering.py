@@ -276,7 +276,7 @@ class Answering:
 
 
 def _given(example: Example) -> dict[str, Any]:
-  """Returns the values of an example without those of an earlier answer."""
+  """Returns the values of an example, without an earlier answer's."""
   return {k: v for k, v in example.items() if k not in OF_ANSWERS}
 
 
@@ -381,7 +381,7 @@ class Widths:
 
   @property
   def unread(self) -> int:
-    """The number of places of a row that are not read: that of the start."""
+    """The number of places of a row that are not read: the start token's."""
     return int(not self.decoding.start_before_prompt)
 
 

@@ -27,11 +27,11 @@ POOLS = ("first", "mean")
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Embedding:
-  """The vector of a text, made of those of its tokens.
+  """The vector of a text, made of the vectors of its tokens.
 
   Attributes:
-    pool: 'first' is the vector of the first token, 'mean' the mean of those of
-      all tokens, special ones too.
+    pool: 'first' is the vector of the first token, 'mean' the mean over all
+      tokens, special ones too.
     normalize: True to divide a vector by its norm.
     mix: The layers whose vectors are taken, and how they are joined; None for
       the output of the model.
@@ -54,7 +54,7 @@ class Embedding:
       )
 
   def model_of(self, model: nn.Module) -> nn.Module:
-    """Returns an encoder whose output is that of `mix`.
+    """Returns an encoder whose output is the output of `mix`.
 
     Raises:
       UserError: The model is no encoder, or several of them.

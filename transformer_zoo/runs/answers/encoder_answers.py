@@ -97,7 +97,7 @@ class HeadAnswers:
     try:
       model.check_head(head)
     except UserError as error:
-      # Where tensors are missing, those of a head among them, it says which.
+      # If tensors are missing, as of a head, the error of opening names them.
       checkpoint_sources.open_source(checkpoint)
       has = ", ".join(map(repr, model.offers.heads)) or "none"
       raise UserError(
@@ -434,10 +434,10 @@ class EncoderAnswering:
     Each has `prediction`: the class, the number, the choice, the span, the text
     with brackets around what is tagged, or the text with its masks filled.
     Beside it are `probabilities` of classes or choices by their names, `spans`
-    with their scores, the best first, and `null_score`, that of no answer less
-    the best one's; `tags` of words; or `fillings`, the likeliest tokens of each
-    mask with their probabilities. Values of these names from an earlier answer
-    are left out.
+    with their scores, the best first, and `null_score`, the score of no answer
+    minus the best span's; `tags` of words; or `fillings`, the likeliest tokens
+    of each mask with their probabilities. Values of these names from an earlier
+    answer are left out.
 
     Args:
       examples: The examples, as `HeadAnswers.check` yields them.
@@ -612,8 +612,8 @@ def _mask_offset(model: nn.Module) -> int:
   if model.offers.direction is None:
     raise UserError(
       "the checkpoints read in several directions and predict a mask from "
-      "several places, so that their logits have no mean; give those of one "
-      "direction"
+      "several places, so that their logits have no mean; give "
+      "checkpoints of one direction"
     )
   return model.offers.mask_offset
 

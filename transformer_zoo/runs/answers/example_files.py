@@ -73,7 +73,7 @@ def chosen(
 
 
 def read(words: Sequence[str], *, scored: bool) -> Examples:
-  """Yields the examples in texts and files, or those of standard input.
+  """Yields the examples in texts and files, or in standard input.
 
   Args:
     words: The texts and the names of files. In a file that ends in .jsonl every

@@ -40,8 +40,8 @@ class Logits:
       self.head_of(model)
     elif self.head is not None:
       raise UserError(
-        f"head is {self.head!r}, and heads are those of an encoder; leave it "
-        "out"
+        f"head is {self.head!r}, but only encoders have heads to "
+        "choose from; leave it out"
       )
     return model
 

@@ -13,7 +13,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
 from transformer_zoo.runs.loading import restoration
 
-# The checkpoint that is evaluated: one, or those of an ensemble's members.
+# The checkpoint that is evaluated: one, or one for each member of an ensemble.
 Checkpoint = tuple[pathlib.Path, ...]
 
 
@@ -46,7 +46,7 @@ def check_call(
   Args:
     paths: The path of a checkpoint, or several.
     all_checkpoints: Whether all checkpoints of a run are evaluated.
-    output_dir: The folder of the output; None for that of the run.
+    output_dir: The folder of the output; None for the run's.
 
   Raises:
     UserError: An option does not apply to these checkpoints.
@@ -79,8 +79,8 @@ def shown(checkpoint: Checkpoint) -> str | list[str]:
 def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
   """Returns the model itself, or the ensemble of several checkpoints.
 
-  A member whose run had another model than that of the first checkpoint is
-  computed by the model of its run.
+  A member whose run had another model than the first checkpoint is computed by
+  the model of its run.
 
   Args:
     model: The model of the first checkpoint.
@@ -134,8 +134,9 @@ def _check_starts(sources: Sequence[Source], pad_id: int) -> None:
     first, expected = next(iter(known.items()))
     if start != expected:
       raise UserError(
-        f"the decoder of {name} was first fed id {start} and that of {first} "
-        f"id {expected}; the members of an ensemble read the same batches"
+        f"the decoder of {name} was first fed id {start} and the decoder "
+        f"of {first} id {expected}; the members of an ensemble read the same "
+        "batches"
       )
 
 

@@ -55,7 +55,7 @@ class InitialCheckpoint:
       is read from that name (\1 is the first group), or stays fresh if it is
       None. Layers are always `layers_0`, `layers_1`, ... here.
     fresh: Regular expressions of further parameters that stay fresh; unlike
-      those of `assignments` they may match none.
+      expressions in `assignments` they may match none.
     ignore_unused: Whether parameters of the checkpoint that the model lacks are
       passed over.
     resize_vocabulary: Whether embeddings and logits may have another number of

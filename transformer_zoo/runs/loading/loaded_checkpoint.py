@@ -46,7 +46,7 @@ def open_checkpoint(
   Args:
     path: The path of a run, a step of one, or a Hugging Face directory.
     vocabulary_path: The path of its vocabulary; None for the one beside it, or
-      that of the task that it was trained on.
+      the vocabulary of the task that it was trained on.
 
   Raises:
     UserError: There is no such checkpoint or vocabulary, or its model reads a

@@ -120,7 +120,7 @@ class Restoration:
       return self
     listed = f"its classes are {', '.join(there)}"
     if len({*others}) < len(others) or sorted(names) != sorted(others):
-      said = f"{listed} and those of the task {', '.join(class_names)}"
+      said = f"{listed}; the task has {', '.join(class_names)}"
       return dataclasses.replace(self, note=_joined(self.note, said))
     order = [others.index(name) for name in names]
     outputs = [f"{h}/out/{name}" for h in heads for name in ("kernel", "bias")]
@@ -189,7 +189,7 @@ class Restoration:
     return reading.restore_params(self.source.path, abstract_params)
 
   def check_resumption(self, program: TrainProgram, train_steps: int) -> int:
-    """Compares the checkpoint's optimizer state with that of a run.
+    """Compares the checkpoint's optimizer state with a run's.
 
     Args:
       program: The program of the run.
@@ -317,7 +317,7 @@ def check_mathematics(
   allowed: Collection[str] = (),
   read_heads: Collection[str] | None = None,
 ) -> None:
-  """Compares a model with that of a checkpoint in what shapes do not show.
+  """Compares a model with a checkpoint's in what shapes do not show.
 
   Args:
     model: The model that takes the parameters.
@@ -348,7 +348,7 @@ def check_mathematics(
   if different:
     lines = [f"  {field}: {values}" for field, values in different.items()]
     raise UserError(
-      f"the model computes something else than that of {source.name}:\n"
+      f"the model computes something else than the model of {source.name}:\n"
       + "\n".join(lines)
       + "\n(InitialCheckpoint.other_fields names those that may differ)"
       + source.advice
@@ -379,7 +379,7 @@ def open_initial(
     boxed_params: The model's parameters, or their shapes, with logical axes.
     vocabularies: The vocabularies whose ids it will read.
     start_id: The id that its decoder is fed first; None skips the comparison
-      with that of the checkpoint.
+      with the checkpoint's.
     class_names: The classes or tags of its tasks in order, if they have the
       same ones.
 
@@ -417,7 +417,7 @@ def open_initial(
     if before is None:
       raise UserError(
         f"InitialCheckpoint.match_pieces compares pieces of vocabularies, and "
-        f"that of {source.name} is unknown; put its files beside it"
+        f"the vocabulary of {source.name} is unknown; put its files beside it"
       )
     found, note = match_pieces(found, wanted, before, vocabularies[0])
   return dataclasses.replace(found, note=note).in_order(class_names)
@@ -453,13 +453,13 @@ def match_pieces(
 def _rows_by_pieces(
   tensor: Tensor, shape: Sequence[int], axis: int, places: np.ndarray
 ) -> Tensor:
-  """A table of which some rows are those of another, and others the mean.
+  """A table with some rows of another table; its other rows are their mean.
 
   Args:
     tensor: The other table.
     shape: The shape of the result.
     axis: The axis of the rows.
-    places: [n, 2], a row of the result and that of the other.
+    places: [n, 2], a row of the result and the row of the other table.
   """
 
   def read() -> np.ndarray:
@@ -482,8 +482,8 @@ def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
   fields = f"EncoderDecoderFeatures.bos_id={before}"
   if model.offers.continues:
     fields = (
-      f"LanguageModelFeatures.bos_id={before}, or that of the features that "
-      "CONVERTER names"
+      f"LanguageModelFeatures.bos_id={before}, or the bos_id of the features "
+      "that CONVERTER names"
     )
   raise UserError(
     f"the decoder of {source.name} was first fed id {before}, and would be fed "

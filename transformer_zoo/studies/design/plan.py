@@ -88,7 +88,7 @@ def plan(
 
 
 def _check_member_seeds(study: Study) -> None:
-  """Raises UserError where members of one seed are those of another."""
+  """Raises UserError if two seeds have a member in common."""
   left = {seed % MEMBER_STRIDE for seed in study.seeds}
   if len(left) < len(study.seeds) and any(row.copies for row in study.rows):
     raise UserError(

@@ -29,7 +29,7 @@ class Run:
     changes: The gin files and bindings in their order, `$(...)` expanded.
     command: The command that executes the run, "train" or "evaluate".
     mixture: The name of the mixture or task that the run reads.
-    scored: True if the scores of the run are those of the row.
+    scored: True if the scores of the run are the row's scores.
     folder: The run folder, in the pool that all studies share.
     fingerprint: A hash of everything that determines the result: the
       configuration without output paths, the prepared data, the version of the

@@ -102,7 +102,7 @@ class Request:
     suite: The name of the suite that they run on, or the path of its gin file.
     output_dir: The folder of the studies' folders, `<study>-<suite>/`, and of
       the pool of all runs, `runs/<phase>-<hash>/`.
-    seeds: The seeds that replace those of the studies; None to keep them.
+    seeds: The seeds that replace the studies' seeds; None to keep them.
     data_dirs: The folders that tasks search for raw data.
     search_paths: Folders that are searched for gin files before the shipped
       ones.

@@ -25,7 +25,7 @@ from transformer_zoo.studies import published as published_tables
 from transformer_zoo.studies.design import checks
 
 ALL_PHASES = "all"
-# Changes of all phases that come before those of a group.
+# Changes of all phases that come before a group's changes.
 MODEL = "model"
 # A phase that scores the members of an ensemble together.
 ENSEMBLE = "ensemble"

@@ -82,9 +82,9 @@ class Column:
 class Suite:
   """The models, data and budgets that the rows of any study run on.
 
-  The changes of a run are, in this order: the phase's, those of the row's
-  model, the group's (for phases per group), the row's for all phases, the row's
-  for this phase, and those of `after`.
+  The changes of a run are, in this order: the phase's, the row's model's, the
+  group's (for phases per group), the row's for all phases, the row's for this
+  phase, and the changes of `after`.
 
   Attributes:
     name: The name of the suite and of folders; by default the name of the gin
@@ -109,8 +109,8 @@ class Suite:
     after: The changes that come after the row's, by phase, such as lengths that
       follow from a row's objective.
     commands: The command of each phase that is not run by `train`, by its name,
-      or by "phase/group" for one of its groups, whose changes are then those of
-      the group without the phase's.
+      or by "phase/group" for one of its groups, whose changes then leave out
+      the phase's.
   """
 
   name: str = ""
@@ -195,7 +195,7 @@ class Suite:
   def groups_of(
     self, row: studies.Row, study: studies.Study
   ) -> Collection[str]:
-    """Returns the groups that a row is run for: those of its last phase.
+    """Returns the groups that a row is run for, as its last phase has them.
 
     A study that names its columns has the groups of these alone.
     """

@@ -91,7 +91,7 @@ def unequal_tokens(tokens: Mapping[str, float]) -> str:
   """Returns a sentence if a row reads twice the tokens of another, else "".
 
   Args:
-    tokens: The number of tokens of each row by its label; those of 0 were not
+    tokens: The number of tokens of each row by its label; 0 if they were not
       counted.
   """
   tokens = {row: number for row, number in tokens.items() if number}
@@ -133,7 +133,7 @@ class KnownCosts:
     return self._costs[key]
 
   def write(self) -> None:
-    """Writes the costs; those of other versions of the code are dropped."""
+    """Writes the costs; costs of other versions of the code are dropped."""
     if self._file is None:
       return
     self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
   seconds of a run = start + FLOPs of the run / FLOPs per second + evaluation
 
-All three come from the finished runs that are most like the run: those of its
+All three come from the finished runs that are most like the run: runs of its
 phase and group, else of its phase, else all. The rate counts training and
 saving; compiling is not predicted. A run that trains is predicted from its own
 steps.

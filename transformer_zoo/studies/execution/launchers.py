@@ -155,7 +155,7 @@ class WorkerProcesses:
     self._new_worker().start(run)
 
   def ended(self) -> Iterator[tuple[Run, Exception | None]]:
-    """Yields the runs that have ended, also those of workers that died."""
+    """Yields the runs that have ended, also runs of workers that died."""
     busy = self._busy()
     if not busy:
       time.sleep(_POLL_SECONDS)

@@ -48,7 +48,7 @@ class RunResult:
       the same for all groups.
     phase: The name of the phase.
     member: The index of the member of an ensemble, from 0.
-    scored: True if the scores of the run are those of the row.
+    scored: True if the scores of the run are the row's scores.
     folder: The run folder, which other studies may share.
     starts: The folders of the runs whose checkpoints it starts from.
     shared: True if an earlier run of the study is identical.

@@ -14,7 +14,7 @@ STAR = "★"
 
 
 def label(study: StudyResults, row: str) -> str:
-  """Returns the label of a row, that of the baseline with a star."""
+  """Returns the label of a row, with a star for the baseline."""
   text = study.rows[row].label
   return f"{STAR}\u00a0{text}" if row == study.baseline else text
 

@@ -67,8 +67,8 @@ def to_latex(analysis: Analysis) -> str:
 def to_csv(study: StudyResults, table: Table) -> str:
   """Returns one line per row and column, with all digits and every seed.
 
-  The quartiles of a column of medians are those of the report, means over the
-  seeds; they are empty in other columns.
+  The quartiles of a column of medians are the report's, means over the seeds;
+  they are empty in other columns.
   """
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")

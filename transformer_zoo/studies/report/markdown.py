@@ -55,7 +55,7 @@ def study_table(analysis: Analysis) -> str:
 def costs(analysis: Analysis) -> str:
   """Returns what each row costs with one seed, beside its share.
 
-  The share is that of the baseline's cost, left out where costs are equal.
+  The share is the cost over the baseline's, left out where costs are equal.
   """
   found = analysis.budgets
   base = found.get(analysis.study.baseline)

@@ -145,7 +145,7 @@ def over_columns(table: Table) -> list[str]:
 def over_flops(analysis: Analysis) -> list[str]:
   """Returns charts of scores over FLOPs of pre-training, if these differ.
 
-  They differ if a row has twice those of another.
+  They differ if a row has twice as many as another.
   """
   flops = {
     row: budget.pretraining_flops

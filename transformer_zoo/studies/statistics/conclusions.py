@@ -1,8 +1,8 @@
 """Published conclusions: whether they hold in a study.
 
-A conclusion compares the mean of some rows with that of others, in the mean of
-columns or in one column, or in their cost. Its verdict follows from the 95 %
-interval of the study's own difference.
+A conclusion compares the means of two sets of rows, in the mean of columns or
+in one column, or their costs. Its verdict follows from the 95 % interval of the
+study's own difference.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +47,8 @@ class Judged:
     compared: The rows that are compared, as a difference in words.
     estimate: The difference with its interval; None of costs, and where no seed
       has all rows.
-    cost: The FLOPs of the rows over those of the others; None of scores, and
-      where they are unknown.
+    cost: The FLOPs of the rows over the FLOPs of the others; None of scores,
+      and where they are unknown.
   """
 
   conclusion: Conclusion
@@ -177,7 +177,7 @@ def _cost(budgets, rows, than) -> float | None:
 def _estimate(
   table, resamples, columns, rows, than
 ) -> inference.Estimate | None:
-  """The mean of rows minus that of others, over the seeds that all have."""
+  """The mean of rows minus the mean of others, over the seeds of all."""
   every = [*rows, *than]
   values = [table.seed_means(row, columns) for row in every]
   seeds = [s for s in values[0] if all(s in of_row for of_row in values)]

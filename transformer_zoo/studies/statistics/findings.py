@@ -1,4 +1,4 @@
-"""Published findings about rows, beside those of this study."""
+"""Published findings about rows, beside this study's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import dataclasses

@@ -1,8 +1,8 @@
 """Intervals and p-values of differences between two rows of scores.
 
-What is estimated: the mean over seeds of a row's score minus that of the
-baseline's, were there many more seeds and evaluation examples of the same kind.
-Its variance has two parts.
+What is estimated: the mean over seeds of a row's score minus the baseline's,
+were there many more seeds and evaluation examples of the same kind. Its
+variance has two parts.
 
 - Seeds: s² / S of either row, added (Welch): what another initialisation and
   order of the data do, and how examples fare with one seed and not with
@@ -13,12 +13,12 @@ Its variance has two parts.
   the rows' differences between seeds over resamples of the examples. Both rows
   see the same resamples, so what makes an example hard for both falls out.
 
-The interval is Student's t with Satterthwaite's degrees of freedom: those of
-the seeds where these dominate, infinitely many where the examples do. A
+The interval is Student's t with Satterthwaite's degrees of freedom: as many as
+the seeds give where seeds dominate, infinitely many where the examples do. A
 percentile interval of resampled seeds is too narrow with few of them: three
 seeds that agree in sign, as they do by chance once in four times, would never
-give an interval that has zero in it. (Hesterberg 2015, What Teachers
-Should Know About the Bootstrap, on small samples; the coverage of both is in
+give an interval that has zero in it. (Hesterberg 2015, What Teachers Should
+Know About the Bootstrap, on small samples; the coverage of both is in
 docs/reference/statistics.md.)
 """
 
@@ -45,7 +45,7 @@ class Estimate:
   """A difference of means with its errors, interval and p-value.
 
   Attributes:
-    difference: The mean of one row, or of several, minus that of others.
+    difference: The mean of one row, or of several, minus the others' mean.
     seeds_error: The standard error due to seeds; None with a single seed.
     examples_error: The standard error due to examples; None if unknown.
     degrees: The degrees of freedom of t; infinite if only examples count.
@@ -203,7 +203,7 @@ def smallest_difference(
   """Returns the smallest detectable true difference of two rows.
 
   `estimate` tells it from none with its sign, two-sided at 5 % and uncorrected,
-  in 80 % of studies. The power is that of the noncentral t distribution.
+  in 80 % of studies. The power follows from the noncentral t distribution.
 
   Args:
     deviation: The standard deviation of either row over seeds.

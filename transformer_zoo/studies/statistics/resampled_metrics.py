@@ -127,7 +127,7 @@ def _rank_classification(
   for members in np.split(order, starts[1:]):
     rows = [targets[i] for i in members]
     values = metric(rows, [scores[i] for i in members], **arguments)
-    # The weight of a question is that of its chosen choice; they are equal.
+    # A question has the weight of its chosen choice; they are equal.
     weight_N[members[0]] = rows[0][2]
     right_N[members[0]] = weight_N[members[0]] * values["accuracy"]
   return lambda counts_BN: {
@@ -179,7 +179,7 @@ def _bleu(targets, predictions) -> Resampled:
 
 
 def _repeated(metric, targets, predictions) -> Resampled:
-  """NaN on resamples that the metric refuses, as those of a single class."""
+  """NaN on resamples that the metric refuses, as of a single class."""
 
   def once(counts_N):
     chosen = np.repeat(np.arange(len(targets)), counts_N.astype(int))

@@ -1,8 +1,8 @@
 """The numbers of a study's table: means, deviations, differences, bold.
 
 The rule for bold is the paper's (T5, section 3.1): every entry within two
-standard deviations of the best of its column, the deviation being that of
-the baseline over its runs. The best of a column of losses is the lowest.
+standard deviations of the best of its column. It is the deviation of the
+baseline over its runs. The best of a column of losses is the lowest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -212,7 +212,7 @@ def build(study: StudyResults) -> Table:
 
 
 def task_metrics(study: StudyResults) -> dict[str, tuple[TaskMetric, ...]]:
-  """Returns the metrics of all tasks by group, those of no group last."""
+  """Returns the metrics of all tasks by group, tasks of no group last."""
   groups = {}  # Group -> its tasks in order -> their metrics in order.
   for column in study.columns:
     tasks = groups.setdefault(column.of_group, {})

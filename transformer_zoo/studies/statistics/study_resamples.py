@@ -182,7 +182,7 @@ def _of_task(
 
   Raises:
     Unusable: The predictions of a run are missing, belong to other examples
-      than those of another run, or do not give the recorded scores.
+      than another run's, or do not give the recorded scores.
   """
   paths = {run: result.predictions(task) for run, result in runs.items()}
   read = {
