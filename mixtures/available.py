@@ -1,4 +1,4 @@
-"""A mixture of those of its tasks whose data is on disk."""
+"""A mixture of the tasks whose data is on disk."""
 
 from collections.abc import Mapping
 

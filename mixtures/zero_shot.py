@@ -6,7 +6,7 @@ from mixtures.available import AvailableMixture
 from tasks.prompts import few_shot_miniature as _few_shot  # noqa: F401
 from tasks.prompts import gpt as _gpt  # noqa: F401 (registers what is mixed)
 
-# The heuristics of GPT's paper, and those of which the data is on disk.
+# The heuristics of GPT's paper, and the heuristics whose data is on disk.
 _GPT = (
   "zero_shot_sst2_very",
   "zero_shot_race_high",

@@ -12,7 +12,7 @@ authors give it:
         Rick grew up. He was alone. He joined a gang. He left it.', '1'
 
 `story_cloze:choices` is the story with each of its endings. The authors label
-no rows of training: train.csv has those of validation.csv that a user sets
+no rows of training: train.csv has the rows of validation.csv that a user sets
 apart (1,497 of 1,871 in openai/finetune-transformer-lm, datasets.py).
 
 LAMBADA (Paperno et al. 2016; Radford et al. 2019, table 3), the passage

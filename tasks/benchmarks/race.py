@@ -7,7 +7,7 @@
         choice4: cold article: It rained.', 'choice2'
 
 An article has several questions, and each is an example. The published accuracy
-of RACE is that of the examples of both sets together.
+of RACE is over the examples of both sets together.
 """
 
 import functools

@@ -11,8 +11,8 @@ import tensorflow as tf
 def right_to_left(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
   """Turns the words of the targets round: 'a red fox' becomes 'fox red a'.
 
-  A model of such targets generates from right to left, as that of Sennrich et
-  al. 2016, "Edinburgh Neural Machine Translation Systems for WMT 16".
+  A model of such targets generates from right to left, as in Sennrich et al.
+  2016, "Edinburgh Neural Machine Translation Systems for WMT 16".
 
   Args:
     example: The texts of an example, `targets` among them.

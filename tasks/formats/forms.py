@@ -157,8 +157,8 @@ def register_spans(
 ) -> seqio.Task:
   """Registers `TASK:spans`.
 
-  Its `context` and `answers` are those of the raw rows, which the official
-  metrics compare, and not written with spaces around punctuation.
+  Its `context` and `answers` are written as in the raw rows, which the official
+  metrics compare, and not with spaces around punctuation.
 
   Args:
     task_name: A text-to-text task of questions about a context.

@@ -1,6 +1,6 @@
 """Translation and summarisation into T5's text-to-text form.
 
-SeqIO preprocessors over raw examples; the strings are those of
+SeqIO preprocessors over raw examples; the strings equal
 `t5/data/preprocessors.py`, character by character.
 """
 

@@ -1,9 +1,9 @@
 """Raw examples into T5's text-to-text form: formatters that sources share.
 
-Each is a SeqIO preprocessor over a dataset of raw examples; the strings are
-those of `t5/data/preprocessors.py`, character by character. Where the T5
-paper's Appendix D differs (MNLI's premise first, COPA's target "True", WiC's
-`pos`), the code is followed: it made the published models.
+Each is a SeqIO preprocessor over a dataset of raw examples; the strings equal
+`t5/data/preprocessors.py`, character by character. Where the T5 paper's
+Appendix D differs (MNLI's premise first, COPA's target "True", WiC's `pos`),
+the code is followed: it made the published models.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Questions, answers and passages into T5's text-to-text form.
 
-SeqIO preprocessors over raw examples; the strings are those of
+SeqIO preprocessors over raw examples; the strings equal
 `t5/data/preprocessors.py`, character by character: ASCII punctuation stands
 apart and white space is one space.
 """

@@ -1,6 +1,6 @@
 """The two sets of SuperGLUE that are read from a passage, as text.
 
-Strings and side fields are those of t5 `data/preprocessors.py`.
+Strings and side fields are as in t5 `data/preprocessors.py`.
 """
 
 import seqio

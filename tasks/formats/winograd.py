@@ -2,9 +2,9 @@
 
 `judged` asks whether a given noun is the referent; the others ask for the
 referent itself, with the pronoun between asterisks, and so train and score
-together (WSC, DPR, WNLI). The strings are those of t5
-`data/preprocessors.py`, also where a span holds a character that means
-something in a regular expression: t5 takes spans as patterns.
+together (WSC, DPR, WNLI). The strings are as in t5 `data/preprocessors.py`,
+also where a span holds a character that means something in a regular
+expression: t5 takes spans as patterns.
 """
 
 from collections.abc import Sequence

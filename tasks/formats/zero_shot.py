@@ -2,7 +2,7 @@ r"""Sets as a language model is asked without fine-tuning (GPT, section 5).
 
 Radford et al. 2018 compare log-likelihoods: of what follows a pronoun once each
 referent stands in its place, and of a sentence with a threshold. The examples
-are those of rank classification, `(idx, is_correct)` each.
+are made for rank classification, `(idx, is_correct)` each.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ from transformer_zoo.editing.facts import Fact
 
 @gin.register
 def miniature_facts() -> list[Fact]:
-  """Returns the edits of all facts of the world, those of a person together."""
+  """Returns the edits of all facts of the world, grouped by person."""
   told = facts.world()
   return [Fact(**request(fact, told)) for fact in told]
 

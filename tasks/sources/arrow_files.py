@@ -41,7 +41,7 @@ def kind_of(path: str) -> str | None:
 
 
 def expand(paths: Iterable[str], split: str) -> list[str]:
-  """Returns files, those of a split in the place of each saved folder.
+  """Returns files, with the files of a split in place of each saved folder.
 
   Args:
     paths: Files, and folders that `datasets` saved.

@@ -32,7 +32,7 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 _TRAINING = "train"
-# Draws from the stream of the pool must not be those of an example.
+# Draws from the stream of the pool must differ from an example's.
 _POOL_STREAM = 2**32
 
 

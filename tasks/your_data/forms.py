@@ -335,7 +335,7 @@ def _starts(
 class _ListedExamples:
   """A question with a list of choices; the target is the right one's text.
 
-  The attributes are those of `text_to_text.RowExamples`.
+  `text_to_text.RowExamples` documents the attributes.
   """
 
   signature: ClassVar = {"inputs": TEXT, "targets": TEXT, "choices": _TEXTS}
@@ -391,7 +391,7 @@ def _listed_choices(
 class _TaggedExamples:
   """Words with tags, as text with its entities in brackets.
 
-  The attributes are those of `text_to_text.RowExamples`.
+  `text_to_text.RowExamples` documents the attributes.
   """
 
   signature: ClassVar = {

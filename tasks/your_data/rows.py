@@ -161,7 +161,7 @@ class RowFiles:
         )
 
 
-_HEADERLESS = " (columns= names those of a file without a header)"
+_HEADERLESS = " (columns= names the columns of a file without a header)"
 _QUOTED = (
   " (a file whose fields are quoted is read by from_csv with delimiter='\\t')"
 )

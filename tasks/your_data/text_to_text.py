@@ -216,7 +216,7 @@ def register(
   vocabulary: str | None = None,
   extra_ids: int | None = None,
 ) -> "TextToTextTask":
-  """Registers a task over `files`; the arguments are those of the class."""
+  """Registers a task over `files`; the class documents the arguments."""
   features = vocabularies.features(vocabulary, extra_ids)
   if choices is not None:
     _check_choices(name, targets, choices, metrics, labels, answers, numbers)

@@ -6,7 +6,7 @@
         many bushes.',
        'Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.'
 
-Task 1, raw text. Short captions: BLEU is not comparable with that of news.
+Task 1, raw text. Short captions: BLEU is not comparable with news.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Examples about a sentence and a claim: entailment, effect, sense.
 
-The signature is that of `examples_single`.
+The functions have the signature of those in `single.py`.
 """
 
 from tasks.miniature.world import grammar

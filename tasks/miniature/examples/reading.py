@@ -1,6 +1,6 @@
 """Examples that are answered by text: questions, summaries, translation.
 
-The signature is that of `examples_single`.
+The functions have the signature of those in `single.py`.
 """
 
 from tasks.miniature.world import grammar

@@ -1,6 +1,7 @@
 """Examples of long answers, of highlights, of talks and of weights.
 
-The signature is that of `tasks/miniature/single.py`.
+The functions have the signature of those in
+`tasks/miniature/examples/single.py`.
 """
 
 import functools

@@ -1,6 +1,7 @@
 """Examples of named entities, of questions without an answer, of choices.
 
-The signature is that of `tasks/miniature/single.py`.
+The functions have the signature of those in
+`tasks/miniature/examples/single.py`.
 """
 
 from tasks.miniature.examples import reading

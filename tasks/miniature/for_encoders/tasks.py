@@ -1,7 +1,7 @@
 """The tasks that encoders are studied on, and their forms.
 
 Each has 4,000 training examples, 600 of validation and 200 of test, half of
-these over words that training lacks, as those of `tasks/miniature/supervised`.
+these over words that training lacks, as in `tasks/miniature/supervised.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def _source(
     templates: The fields that are made of others, by name.
 
   Returns:
-    A source of the fields of the raw examples, those of `templates` and `idx`.
+    A source of the fields of the raw examples, of `templates`, and `idx`.
   """
 
   def read(split, shuffle_files=False, seed=None):
@@ -132,7 +132,8 @@ forms.register_classes(
   features=_FORM_FEATURES,
 )
 
-# Questions with and without an answer. The fields are those of `mini_qnli`.
+# Questions with and without an answer. The fields are the same as
+# `mini_qnli`'s.
 #   inputs:  mini_squad2 question: which one ... context: emma had ...
 #   targets: none
 seqio.TaskRegistry.add(

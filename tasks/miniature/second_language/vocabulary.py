@@ -1,8 +1,8 @@
-"""The vocabularies of talu, beside that of the suite.
+"""The vocabularies of talu, beside the suite's.
 
 - `own.model`: pieces of talu, which take the place of the suite's or keep what
   both have.
-- `extended.model`: the suite's pieces, and behind them those of talu alone.
+- `extended.model`: the suite's pieces, and behind them pieces of talu alone.
 
 The files were written by
 

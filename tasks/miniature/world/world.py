@@ -229,7 +229,7 @@ class World:
   def by_frequency(self) -> Part:
     """The whole lexicon, in the order in which `Dice` ranks it.
 
-    The order is independent of that of `everything`, so that each part has
+    The order is independent of the order of `everything`, so that each part has
     frequent and rare words.
     """
     order = np.random.Generator(np.random.Philox(key=self.seed + 1)).permutation

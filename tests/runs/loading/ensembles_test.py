@@ -89,7 +89,8 @@ def test_other_vocabularies_are_refused(of):
 def test_other_first_ids_are_refused(of):
   assert refused(of, T5, [T5] * 3, [None] * 3, [2, 2, None]) == (
     "the decoder of the checkpoint 'c' was first fed id 0 and the decoder "
-    "of the checkpoint 'a' id 2; the members of an ensemble read the same batches"
+    "of the checkpoint 'a' id 2; the members of an ensemble read the same "
+    "batches"
   )
   for same in ([2, 2, 2], [None, T5.pad_id, None]):
     assert len(of(T5, [T5] * 3, [None] * 3, same).members) == 3

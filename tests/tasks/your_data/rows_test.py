@@ -376,7 +376,7 @@ def test_a_skipped_row_is_no_example(tmp_path, monkeypatch, kind, content):
     (
       "tsv",
       "1\t2\n3\t4\n",
-      r"'{}' has no column 'a'.* \(columns= names those of a file without a he",
+      r"'{}' has no column 'a'.* \(columns= names the columns of a file wit",
     ),
     (
       "tsv",
