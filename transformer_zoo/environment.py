@@ -64,7 +64,7 @@ def describe_environment() -> dict:
   Returns:
     A dictionary for JSON: the entries of `describe_software`, and `platform`,
     `cpu_count`, `memory_gib` (of the machine; None where the system does not
-    tell), `devices` (`backend`, `kind`, `count`, `process_count`) and
+    report it), `devices` (`backend`, `kind`, `count`, `process_count`) and
     `variables` (set environment variables of JAX and XLA).
   """
   devices = jax.devices()

@@ -117,7 +117,7 @@ TOKENIZER_CONFIG = {
   "tokenize_chinese_chars": _SWITCH,
   "tokenizer_class": _TEXT,
 }
-# adapter_config.json of `peft` and of `adapters`, told apart by peft_type.
+# adapter_config.json of `peft` and of `adapters`, which differ in peft_type.
 ADAPTER_CONFIG = {
   "base_model_name_or_path": _TEXT,
   "config": ({"non_linearity": _TEXT, "architecture": _TEXT}, None),

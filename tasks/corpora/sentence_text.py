@@ -6,7 +6,7 @@
        and next_sentence 0: B follows A
 
 in the vocabulary of each model. Sentences are split and tokenised one by one,
-and the prepared files tell where they end: any objective on sentences reads the
+and the prepared files say where they end: any objective on sentences reads the
 same files (`CORRUPTION`, `gin_configs/objectives/`), and any other too.
 """
 

@@ -238,7 +238,7 @@ def test_damaged_files_of_a_run(file, words, capsys, tmp_path):
 def test_checkpoint_without_configuration(capsys, tmp_path):
   (tmp_path / "checkpoints" / "2" / "state").mkdir(parents=True)
   assert error_of(capsys, "infer", "--checkpoint", str(tmp_path)) == (
-    f"nothing beside the checkpoint {str(tmp_path)!r} tells its model: name it "
+    f"nothing beside the checkpoint {str(tmp_path)!r} names its model: name it "
     "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
     "--gin_file=sizes/t5_1_1_small.gin"
   )

@@ -459,7 +459,7 @@ def test_a_url_is_no_target(tmp_path, monkeypatch):
 def test_t5x_tells_no_architecture(tmp_path):
   found = parameters(tiny_t5.build("t5_1_1"))
   t5x_checkpoints.write_checkpoint(tmp_path / "t5x", tensors_of(found))
-  with pytest.raises(UserError, match="does not tell its architecture"):
+  with pytest.raises(UserError, match="does not name its architecture"):
     convert(tmp_path / "t5x", tmp_path / "run")
   wrong = ["MLP_DIM=50" if s.startswith("MLP_DIM") else s for s in T5X_SIZES]
   with pytest.raises(UserError, match="not of the configured model"):
@@ -482,7 +482,7 @@ def test_gin_files_of_a_t5x_checkpoint_are_searched_for(tmp_path, capsys):
   assert read.keys() == found.keys()
   words = ["convert", str(tmp_path / "run"), str(tmp_path / "other")]
   assert cli.main([*words, search]) == 2
-  assert "tells its own model: leave out" in capsys.readouterr().err
+  assert "names its own model: leave out" in capsys.readouterr().err
 
 
 def test_what_is_at_a_url_is_fetched(tmp_path, monkeypatch):

@@ -244,7 +244,7 @@ def test_two_vocabularies_are_not_resized(tmp_path):
     ({"vocabulary_size": 0}, "0 rows of vocabulary; it takes at least 1"),
     (
       {"bindings": ["VOCAB_SIZE=48"]},
-      r"tells its own model: leave out VOCAB_SIZE=48 \(other numbers of rows",
+      r"names its own model: leave out VOCAB_SIZE=48 \(other numbers of rows",
     ),
   ],
 )

@@ -92,5 +92,5 @@ def test_refusals(wrong, sentence):
     Blanks(**wrong)
   with pytest.raises(UserError, match="too short for a blank"):
     Blanks().check({"inputs": 9, "targets": 9}, VOCABULARY)
-  with pytest.raises(UserError, match="do not tell where words begin"):
+  with pytest.raises(UserError, match="do not show where words begin"):
     Blanks().check(LENGTHS, vocabularies.t5(word_starts=None))

@@ -348,8 +348,8 @@ PLACED = converters.EncoderDecoder(original_positions=True)
     ),
     (
       {"converter": PLACED},
-      "EncoderDecoderFeatures.original_positions is True, and a program is not "
-      "told where targets stand in a text; set it to False",
+      "EncoderDecoderFeatures.original_positions is True, and a program does "
+      "not know where targets stand in a text; set it to False",
     ),
     (
       {"of": ("unilm",), "converter": converters.Unified()},

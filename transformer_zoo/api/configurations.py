@@ -1,7 +1,7 @@
 """The configuration that a checkpoint is read with.
 
 A run has its config.gin, a Hugging Face directory its config.json; a T5X
-checkpoint tells nothing of its model. Gin files of the user come after.
+checkpoint does not describe its model. Gin files of the user come after.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
 _STEPS = "checkpoints"
-# The macros that tell which classes a head has, and should have.
+# The macros of the classes that a head has, and should have.
 _OF_CLASSES = (
   "NUM_CLASSES",
   "MIXTURE_OR_TASK_NAME",
@@ -92,7 +92,7 @@ def of_checkpoint(
 
     checkpoint_sources.locate(checkpoint)  # A folder of runs is none.
     raise UserError(
-      f"nothing beside the checkpoint {checkpoint!r} tells its model: name it "
+      f"nothing beside the checkpoint {checkpoint!r} names its model: name it "
       "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
       "--gin_file=sizes/t5_1_1_small.gin"
     )
@@ -236,7 +236,7 @@ def of_initial_checkpoint(given: Given) -> Iterator[Configuration]:
   path = fetched(path)
   with quiet_stderr(keep=not_logged_by_libraries):
     found = _described_by(path, "infer")
-    if found is None:  # T5X's tells no model, and a folder may hold none.
+    if found is None:  # T5X's names no model, and a folder may hold none.
       yield alone
       return
     config.load(found.gin_files, found.overrides, root="MODEL")

@@ -32,7 +32,8 @@ def quiet_stderr(
   they load, before any setting of theirs is read.
 
   Args:
-    keep: tells which lines are written nevertheless, at the end.
+    keep: The function that chooses lines that are written nevertheless, at the
+      end.
   """
   with tempfile.TemporaryFile() as kept:
     sys.stderr.flush()

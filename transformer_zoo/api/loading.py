@@ -34,8 +34,8 @@ def load(
       `**{"Dropout.rate": 0.0}`.
 
   Raises:
-    UserError: There is no such checkpoint, nothing tells its model, or a name
-      or value is wrong.
+    UserError: There is no such checkpoint, its model is unknown, or a name or
+      value is wrong.
   """
   paths = configurations.listed(path)
   if adapter is None and not _is_method(paths[0]):

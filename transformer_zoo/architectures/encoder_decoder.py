@@ -134,7 +134,7 @@ class EncoderDecoder(nn.Module):
     Args:
       encoder_input_tokens: [B, M] ids.
       decoder_input_tokens: [B, L] ids, the targets shifted right.
-      decoder_target_tokens: [B, L] ids; tell which positions are real.
+      decoder_target_tokens: [B, L] ids, whose padding is masked.
       encoder_segment_ids: [B, M], 1, 2, ... for packed examples, 0 padding.
       decoder_segment_ids: [B, L], 1, 2, ... for packed examples, 0 padding.
       encoder_positions: [B, M], of each token in its example; 0 to M-1 if None.
@@ -293,7 +293,7 @@ class EncoderDecoder(nn.Module):
 
     Args:
       encoder_input_tokens: [B, M] ids.
-      lengths_B: not used; padding tells where inputs end, as in training.
+      lengths_B: Not used; padding shows where inputs end, as in training.
       start_id: The id that the decoder reads first.
       decoding: the room that its cache will have.
 

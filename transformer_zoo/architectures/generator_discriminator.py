@@ -1,8 +1,8 @@
 """A generator that replaces tokens, and a discriminator that finds them.
 
 ELECTRA (Clark et al. 2020): two encoders over the same rows, a small one that
-predicts masked tokens and one that tells for each token whether it is of the
-text; `gin_configs/heads/replaced_tokens.gin` makes the pair of any encoder, and
+predicts masked tokens and one that classifies each token as of the text or not;
+`gin_configs/heads/replaced_tokens.gin` makes the pair of any encoder, and
 `gin_configs/parts/generator/` has ways in which both share embeddings, among
 them DeBERTa v3's (He et al. 2023, section 3).
 """

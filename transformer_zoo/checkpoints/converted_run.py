@@ -97,7 +97,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
   configuration = folder / run_layout.CONFIG
   if not configuration.is_file():
     raise UserError(
-      f"no {run_layout.CONFIG} lies in {str(folder)!r}, so that nothing tells "
+      f"no {run_layout.CONFIG} lies in {str(folder)!r}, so that nothing names "
       "the architecture of the checkpoint"
     )
   if orbax_checkpoints.is_packed(step):

@@ -48,7 +48,7 @@ class Claim(NamedTuple):
 
 
 def page_key(text: str, url: str) -> bytes:
-  """Returns what the order of pages goes by, and what tells pages apart."""
+  """Returns the key of the order of pages, and the identity of each."""
   return _md5(url) + _md5(text)
 
 

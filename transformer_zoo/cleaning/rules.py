@@ -94,7 +94,7 @@ def has_javascript(line: str) -> bool:
 
 
 def has_policy(line: str) -> bool:
-  """Whether a line tells of terms of use, privacy or cookies."""
+  """Whether a line is about terms of use, privacy or cookies."""
   lowered = line.lower()
   return any(policy in lowered for policy in _POLICIES)
 

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
   programs.check_mode(arguments.mode)
   _load(arguments)
-  # Standard output is for the report alone; a trace tells what it chooses.
+  # Standard output is for the report alone; a trace prints what it chooses.
   with contextlib.redirect_stdout(sys.stderr):
     topology = topologies.find(arguments.topology, arguments.num_slices)
     with tracing.compiling_for(topology.platform):

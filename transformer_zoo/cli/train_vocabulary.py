@@ -1,4 +1,4 @@
-"""Learns a vocabulary from text files and tells how it does on held-out lines.
+"""Learns a vocabulary from text files and measures it on held-out lines.
 
 The folder that is written is a vocabulary by its path, for tasks and for
 `zoo infer --vocabulary`.

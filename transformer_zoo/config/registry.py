@@ -193,7 +193,7 @@ def known() -> selector_map.SelectorMap:
   return _with_places(registered, len(registered), ROOMS)
 
 
-@functools.lru_cache(maxsize=2)  # Its length tells: a registry only grows.
+@functools.lru_cache(maxsize=2)  # Its length is the key: a registry only grows.
 def _with_places(
   registered: selector_map.SelectorMap, length: int, rooms: tuple[str, ...]
 ) -> selector_map.SelectorMap:
@@ -217,7 +217,7 @@ def _registered(name: str) -> list[str]:
   return _matching(registered, len(registered), name)
 
 
-@functools.lru_cache(maxsize=4096)  # Its length tells, as of `_with_places`.
+@functools.lru_cache(maxsize=4096)  # As `_with_places`.
 def _matching(
   registered: selector_map.SelectorMap, length: int, name: str
 ) -> list[str]:

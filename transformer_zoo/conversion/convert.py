@@ -239,7 +239,7 @@ def _check_formats(source: Source, to: str, *, changes: bool) -> None:
     )
   if source.model is None and (to != T5X or changes):
     raise UserError(
-      "a T5X checkpoint does not tell its architecture; name it with "
+      "a T5X checkpoint does not name its architecture; name it with "
       "--gin_file, as in --gin_file=architectures/t5_1_1.gin "
       "--gin_file=sizes/t5_1_1_small.gin"
     )
@@ -346,7 +346,7 @@ def _write_directory(
 
 
 def _model_type(source: Source) -> str | None:
-  """The kind of model that reads the vocabulary, if the vocabulary tells."""
+  """The kind of model that reads the vocabulary, if it is known."""
   if source.vocabulary is None:
     return None
   paths = files.recognise(source.vocabulary.path).paths

@@ -1,6 +1,6 @@
 """Methods of fine-tuning in conversions: merged, or exchanged.
 
-A directory of `peft` or of `adapters` has an adapter_config.json, which tells
+A directory of `peft` or of `adapters` has an adapter_config.json, which says
 one from the other.
 """
 

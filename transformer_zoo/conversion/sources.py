@@ -91,7 +91,8 @@ def open_source(
   Args:
     source: a Hugging Face directory, a T5X checkpoint, a run of ours or a step
       of one, or a URL of one of them.
-    gin_files: the model of a T5X checkpoint, which does not tell it.
+    gin_files: Gin files of the model of a T5X checkpoint, which does not name
+      it.
     bindings: The bindings applied after the files, `NAME=VALUE`.
     report: called with what is left behind.
     search_paths: The folders that are searched for gin files first.
@@ -114,7 +115,7 @@ def open_source(
     )
   if given := [*gin_files, *bindings, *search_paths]:
     raise UserError(
-      f"{str(source)!r} tells its own model: leave out "
+      f"{str(source)!r} names its own model: leave out "
       f"{', '.join(given)} (other numbers of rows are "
       "--vocabulary_size and --positions)"
     )

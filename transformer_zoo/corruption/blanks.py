@@ -58,7 +58,7 @@ class Blanks(Corruption):
     return lengths["inputs"] - _LONGEST_BLANK
 
   def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:
-    """Refuses lengths without room, and vocabularies that tell no words.
+    """Refuses lengths without room, and vocabularies that mark no words.
 
     Args:
       lengths: tokens of `inputs` and `targets`, EOS counted.
@@ -69,7 +69,7 @@ class Blanks(Corruption):
 
     Raises:
       UserError: the inputs are too short, a blank takes more tokens than are
-        kept for it, or pieces do not tell where words begin.
+        kept for it, or pieces do not show where words begin.
     """
     raw = self.raw_length(lengths)
     if raw < 2 * _LONGEST_BLANK:
@@ -79,7 +79,7 @@ class Blanks(Corruption):
       )
     if vocabulary.word_starts is None:
       raise UserError(
-        "The pieces of the vocabulary do not tell where words begin, which "
+        "The pieces of the vocabulary do not show where words begin, which "
         "blanks count; use a vocabulary of SentencePiece, BPE or WordPiece."
       )
     for size in self.sizes:

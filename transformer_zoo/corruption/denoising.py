@@ -195,7 +195,7 @@ class Denoising(Corruption):
 
 @dataclasses.dataclass(frozen=True)
 class PlacedDenoising(Denoising):
-  """Denoising that tells where in the text the targets begin (MASS).
+  """Denoising that records where in the text the targets begin (MASS).
 
   For noise of one fragment, whose targets are the fragment. A converter with
   `original_positions` gives them the positions that they have in the text, as

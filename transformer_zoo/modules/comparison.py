@@ -1,7 +1,7 @@
 """A comparison of what two models compute from the same parameters.
 
-Shapes do not tell: ReLU and GELU, a scale that is on or off, another epsilon
-leave every parameter as it is.
+Shapes do not show everything: ReLU and GELU, a scale that is on or off, another
+epsilon leave every parameter as it is.
 """
 
 from collections.abc import Iterator, Mapping

@@ -64,7 +64,7 @@ class FewShotObjective(Objective):
     if len(set(every)) < len(every):
       raise UserError(
         "FewShotObjective.answers has an answer twice, so that a target does "
-        "not tell which others it is compared with; put lists with a common "
+        "not show which others it is compared with; put lists with a common "
         "answer into one, or give templates other choices"
       )
 

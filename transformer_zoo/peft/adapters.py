@@ -276,7 +276,7 @@ def reduction_factor(width: int, hidden: int) -> float:
   return width / (hidden + 0.5 * (width % hidden > 0))
 
 
-# Both forms, which one setting tells apart.
+# Both forms; one setting decides between them.
 _HUB = exchange.Exchange(
   library=exchange.ADAPTERS,
   kind=None,

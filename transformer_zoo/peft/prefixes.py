@@ -155,7 +155,7 @@ class Offset(Substitute, nn.Module, kw_only=True):
     prefix_length: P.
     biased: Whether the prefix has positions 0 to P - 1 for a relative position
       bias, as in `transformers`; not for packed texts, whose distances to it
-      their places in the row do not tell.
+      their places in the row do not show it.
   """
 
   prefix_length: int

@@ -65,7 +65,7 @@ class Substitute:
       added: Those that the substitution has added, by name.
 
     Raises:
-      UserError: They cannot be told from what is merged.
+      UserError: They cannot be distinguished from what is merged.
     """
     del leaves, added
     raise UserError(

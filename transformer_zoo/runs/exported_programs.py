@@ -179,8 +179,8 @@ def check(
     )
   if getattr(of_pairs, "original_positions", False):
     raise UserError(
-      "EncoderDecoderFeatures.original_positions is True, and a program is not "
-      "told where targets stand in a text; set it to False"
+      "EncoderDecoderFeatures.original_positions is True, and a program does "
+      "not know where targets stand in a text; set it to False"
     )
   scoring.check_decoding(model, decoding, lengths["targets"])
 

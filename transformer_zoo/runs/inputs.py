@@ -51,8 +51,8 @@ def prepared(
   Args:
     name: The name of a mixture or a task.
     prepared_dir: The folder of prepared data.
-    form: The form of the tasks, as `converters.form_of` tells it; None for text
-      to text and for unlabelled text.
+    form: The form of the tasks, as `converters.form_of` returns it; None for
+      text to text and for unlabelled text.
     splits: The splits to prepare; every split of each task if None.
     required_splits: Splits that at least one of the tasks must have. They are
       checked before anything is prepared.

@@ -45,7 +45,7 @@ def shared(
     *arguments: Arguments of `make`.
     groups: The groups of settings (runs/settings.py) that the arguments are
       taken from; runs in which these are configured alike share the result.
-    knows: A value that tells results apart besides the settings.
+    knows: A value that results depend on besides the settings.
     **keywords: Arguments of `make`.
   """
   if _programs is None:

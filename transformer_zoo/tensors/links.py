@@ -159,7 +159,7 @@ def of_table(
   *,
   without_bias: Collection[str] = (),
 ) -> Iterator[Link]:
-  """Links of tables, scales, norms and linear maps, told apart by our names.
+  """Links of tables, scales, norms and linear maps, recognised by our names.
 
   Args:
     names: Their name of each by ours, "mlp/wi"; our name of a table ends with

@@ -66,7 +66,7 @@ def _source(
   )
 
 
-# The documents of `mini_corpus`, which tell where their sentences end.
+# The documents of `mini_corpus`, whose sentences are known.
 #   {"text": "an otter is an animal. otters eat melons. the otters growl."}
 seqio.TaskRegistry.add(
   "mini_corpus_sentences",

@@ -56,5 +56,5 @@ def test_all_else_is_that_of_denoising():
 
 
 def test_examples_without_places_are_refused():
-  with pytest.raises(UserError, match="do not tell where their targets stand"):
+  with pytest.raises(UserError, match="do not say where their targets stand"):
     laid_out(PLACED, Denoising(Fragment(0.5), *REWRITES))

@@ -63,5 +63,5 @@ def test_places_are_those_of_the_text_as_it_was_before_its_case_went(trained):
 def test_a_vocabulary_that_tells_no_places_is_named(trained, monkeypatch):
   vocabulary = Vocabulary(trained["unigram"].path)
   monkeypatch.delattr(type(vocabulary._tokenizer), "encode_with_places")
-  with pytest.raises(UserError, match="does not tell which characters a piece"):
+  with pytest.raises(UserError, match="does not know which characters a piece"):
     vocabulary.encode_with_places("text")

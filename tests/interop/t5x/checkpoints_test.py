@@ -314,7 +314,7 @@ class TestRefusals:
       ({"version": 3, "optimizer": {"state": {}}}, "has no parameters"),
       (
         {"target": {"a": {"kvstore": 5}}},
-        "not tell where the array 'target/a'",
+        "not say where the array 'target/a'",
       ),
     ],
   )

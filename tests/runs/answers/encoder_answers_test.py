@@ -340,7 +340,7 @@ def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
       {},
       ["a\tred\tcar", "a\tred\tred"],
       "example 2 has the choice 'red' 2 times; give each choice once, so that "
-      "its probability can be told by its text",
+      "its text identifies its probability",
     ),
     (
       "spans",

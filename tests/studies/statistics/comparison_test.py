@@ -165,7 +165,7 @@ def test_verdicts_in_words(study):
   half = (same.estimate.high - same.estimate.low) / 2
   assert same.sentence.endswith(
     "No difference can be concluded: with these seeds and examples one below "
-    f"about {half:.2f} is not told from none."
+    f"about {half:.2f} cannot be detected."
   )
   assert found.notes[0].startswith(
     "What 3 seeds can show: a single difference counts from about 2.3 standard "
@@ -302,7 +302,7 @@ def test_one_seed_concludes_nothing(tmp_path):
     "nothing can be concluded about others."
   )
   assert found.num_comparisons == 0
-  assert found.notes[0].startswith("With one seed no difference can be told")
+  assert found.notes[0].startswith("With one seed, the variation between seeds")
 
 
 def test_agreement_with_the_published_order(tmp_path):

@@ -53,7 +53,7 @@ def test_a_difference_in_print_is_found_or_its_opposite(
   assert one.published == pytest.approx(-2.01)
   sign = "−10.00" if verdict is Verdict.SAME else "+10.00"
   assert found.beside_published[:2] == [
-    "Differences from 15% that the publication tells apart: 1.",
+    "Differences from 15% that are clear in the publication: 1.",
     f"{words}: 50%: mini_GLUE {sign} [−2.01].",
   ]
 
@@ -62,17 +62,17 @@ def test_what_chance_explains_stays_open_with_its_direction(analyse):
   found = analyse(BASE, BASE, (20.0, 45.0, 80.0))
   assert [one.verdict for one in found.findings] == [Verdict.OPEN]
   assert found.beside_published[1] == (
-    "Not told from chance here (1), in the published direction 1."
+    "Not significant here (1), in the published direction 1."
   )
 
 
-def test_what_is_told_apart_here_alone_is_named(analyse):
+def test_what_is_significant_here_alone_is_named(analyse):
   found = analyse(BASE, HIGHER, LOWER)
   verdicts = {one.row: one.verdict for one in found.findings}
   assert verdicts == {"rate_25": Verdict.NEW, "rate_50": Verdict.SAME}
   assert (
-    "Told apart here and not in print (1): 25%: mini_GLUE +10.00 [−0.28]."
-    in found.beside_published
+    "Significant here and not clear in print (1): 25%: mini_GLUE +10.00 "
+    "[−0.28]." in found.beside_published
   )
   assert found.count(Verdict.SAME) == 1
 
@@ -100,7 +100,8 @@ def test_tau_is_averaged_over_columns_of_three_rows_or_more():
   assert found.sentence == (
     "Order of the rows: Kendall's tau +0.00, the mean of columns: 2 (95 % "
     "interval +0.00 to +1.00), 1 being the published order and −1 its reverse. "
-    "Of 6 pairs of rows that the publication tells apart 3 stand in its order."
+    "Of 6 pairs of rows that clearly differ in the publication, 3 stand in its "
+    "order."
   )
   unknown = agreement("d", three, three, deviation=0.2)
   assert unknown.ranking.low is None

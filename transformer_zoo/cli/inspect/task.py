@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--prepared_dir",
     metavar="DIR",
-    help="where it has been prepared: tell what is there",
+    help="the folder of the prepared data, which is described",
   )
   common.add_task_arguments(parser)
   common.add_json_argument(parser)

@@ -47,7 +47,7 @@ class Rows:
     A row begins with a word even where it begins within one.
 
     Raises:
-      UserError: the vocabulary does not tell.
+      UserError: The vocabulary does not show it.
     """
     starts = word_starts(self.vocabulary)[self.tokens] | ~self.allowed
     starts[:, 1:] |= ~self.allowed[:, :-1]
@@ -59,11 +59,11 @@ def word_starts(vocabulary: Any) -> np.ndarray:
   """Returns True for each id that a word may begin with, bool [size].
 
   Raises:
-    UserError: the vocabulary does not tell.
+    UserError: The vocabulary does not show it.
   """
   if vocabulary.word_starts is None:
     raise UserError(
-      "Noise on whole words needs a vocabulary that tells where words begin; "
+      "Noise on whole words needs a vocabulary that shows where words begin; "
       "set whole_words = False or use another vocabulary."
     )
   return vocabulary.word_starts

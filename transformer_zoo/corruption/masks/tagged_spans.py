@@ -30,8 +30,8 @@ class TaggedSpans:
     noise_density: share of the tokens of a row, special ones counted, that are
       noise at most.
     share: How often a span of the tagger is taken.
-    whole_words: words as the vocabulary tells them; otherwise every token is a
-      word.
+    whole_words: Whether words are found by the vocabulary; otherwise every
+      token is a word.
   """
 
   tagger: Tagger | None = None

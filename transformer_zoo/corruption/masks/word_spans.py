@@ -45,8 +45,8 @@ class WordSpans:
       noise: `round(size * density)`, rounded up where spans are cut.
     weights: The weights of spans of 1, 2, ... words; they need not add up to 1.
     cut_last: meet the budget exactly, with a part of a word if need be.
-    whole_words: words as the vocabulary tells them; otherwise, and where the
-      text is not known, every token is a word.
+    whole_words: Whether words are found by the vocabulary; otherwise, and where
+      the text is not known, every token is a word.
     most: The largest number of noise tokens of a row; None for no limit.
   """
 

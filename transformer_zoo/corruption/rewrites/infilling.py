@@ -70,8 +70,8 @@ class TextInfilling:
   Attributes:
     noise_density: share of the words, rounded up, that the spans add up to.
     mean_span_length: The mean of the Poisson distribution, in words.
-    whole_words: words as the vocabulary tells them; otherwise every token is
-      one.
+    whole_words: Whether words are found by the vocabulary; otherwise every
+      token is one.
     random_share: chance of a mask to be a random token instead. The paper has
       none, its released recipe 0.1.
   """

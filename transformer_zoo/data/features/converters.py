@@ -67,7 +67,7 @@ class RowPlaces:
     return result
 
   def packed(self, side: str) -> dict[str, np.ndarray]:
-    """Returns the features that tell the examples of a row apart."""
+    """Returns the features that separate the examples of a row."""
     return {
       f"{side}_segment_ids": self.put(self._segments),
       f"{side}_positions": self.put(self.positions),
@@ -304,7 +304,7 @@ class EncoderDecoder(Converter):
       if "target_starts" not in examples:
         raise UserError(
           "EncoderDecoderFeatures.original_positions is True, but examples do "
-          "not tell where their targets stand in the text; set it to False, or "
+          "not say where their targets stand in the text; set it to False, or "
           "CORRUPTION to @PlacedDenoising() of objectives/mass_positions.gin."
         )
       starts = np.repeat(examples["target_starts"].values, targets.lengths)

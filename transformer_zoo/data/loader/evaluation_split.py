@@ -231,7 +231,7 @@ def group(
   """Divides examples into batches, the longest first.
 
   Sorted by the width that the first feature needs, then by the length of the
-  last: the first is the cost of the encoder, the second tells how many steps
+  last: the first is the cost of the encoder, the second is how many steps
   decoding will take. All batches but the last are full.
 
   Args:

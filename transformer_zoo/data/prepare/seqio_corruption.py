@@ -208,7 +208,7 @@ def sentence_examples(
     seed: The seed of the draws; with the number of an example it is their key.
 
   Raises:
-    UserError: the documents do not tell their sentences; while reading, if
+    UserError: The sentences of the documents are unknown; while reading, if
       there is too little text.
   """
   import tensorflow as tf  # pylint: disable=g-import-not-at-top

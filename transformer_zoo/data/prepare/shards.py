@@ -128,7 +128,7 @@ class Skipped:
     self.number, self.first = 0, ""
 
   def add(self, sentence: str, number: int = 1) -> None:
-    """Counts rows, of which a sentence tells the first."""
+    """Counts rows, of which a sentence describes the first."""
     self.first = self.first or sentence
     self.number += number
 

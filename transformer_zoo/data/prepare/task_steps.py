@@ -145,7 +145,7 @@ def _parameters(step: Callable[..., Any]) -> set[str]:
     return {field.name for field in dataclasses.fields(step)}
   try:
     names = set(inspect.signature(step).parameters)
-  except (TypeError, ValueError):  # compiled code tells none
+  except (TypeError, ValueError):  # compiled code has none
     return set()
   while isinstance(step, functools.partial):
     names -= step.keywords.keys()

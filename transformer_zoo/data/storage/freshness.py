@@ -1,4 +1,4 @@
-"""Stamps of prepared data, which tell without SeqIO that it is current.
+"""Stamps of prepared data, which show without SeqIO that it is current.
 
 Whether prepared records are current follows from the definitions of their
 tasks. To read these, SeqIO and TensorFlow are imported. `save` notes all that

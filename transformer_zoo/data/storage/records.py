@@ -144,5 +144,5 @@ def _count(path: str) -> int:
 
 
 def _damaged(path: str, error: RuntimeError) -> UserError:
-  # ArrayRecord tells the byte and what it expected there.
+  # The message of ArrayRecord has the byte and what it expected there.
   return integrity.damaged(path, str(error).partition("\n")[0])

@@ -2,7 +2,7 @@
 
 `Vocabulary(path)` is a SentencePiece model (unigram or BPE), a WordPiece list,
 a byte-level BPE, Marian's two models or, with the path "bytes", the bytes of
-UTF-8; the files tell which. `to_seqio()` and `from_seqio` go to SeqIO's
+UTF-8; the files determine which. `to_seqio()` and `from_seqio` go to SeqIO's
 vocabularies and back.
 """
 

@@ -23,7 +23,7 @@ _PART_OF = {
   "marian": "a third of a Marian vocabulary",
 }
 _ENOUGH = 1 << 20
-# A Hugging Face directory tells in it which class reads its other files.
+# In a Hugging Face directory it names the class that reads the other files.
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 _ADDED_TOKENS = "added_tokens.json"

@@ -664,7 +664,7 @@ def _stated(
   _check_options(folder, name)
   options = {**rules_of.options, "stated": config}
   if not name:
-    options["do_lower_case"] = None  # The pieces tell it.
+    options["do_lower_case"] = None  # The pieces show it.
   for option in rules_of.options:
     if config.get(option) is not None or option == "mask_token_sent":
       options[option] = config.get(option, options[option])

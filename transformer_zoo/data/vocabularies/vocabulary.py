@@ -163,7 +163,7 @@ class Vocabulary:
   def word_starts(self) -> np.ndarray | None:
     """True for each id that a word may begin with, bool [size].
 
-    None where pieces do not tell. Special ids are no words: see
+    None where pieces do not show it. Special ids are no words: see
     `transformer_zoo.corruption.masks.noise_masks.Rows`.
     """
     return find_word_starts(self.pieces())
@@ -172,7 +172,7 @@ class Vocabulary:
   def checksum(self) -> str:
     """SHA-256 in hexadecimal of the files, and of the case if that is chosen.
 
-    It tells all that ids depend on beside `extra_ids`.
+    It covers everything that ids depend on except `extra_ids`.
     """
     found = files.recognise(self.path)
     checksum = files.checksum(found)
@@ -221,12 +221,12 @@ class Vocabulary:
       part of a character, or of none.
 
     Raises:
-      UserError: the kind of vocabulary does not tell places (Marian's).
+      UserError: The kind of vocabulary knows no places (Marian's).
     """
     found = self._tokenizer.encode_with_places(text)
     if found is None:
       raise UserError(
-        f"The vocabulary {self.path!r} of the kind {self.kind!r} does not tell "
+        f"The vocabulary {self.path!r} of the kind {self.kind!r} does not know "
         "which characters a piece is; use one of another kind for spans and "
         "tags."
       )
@@ -429,7 +429,7 @@ def find_word_starts(pieces: Sequence[str | None]) -> np.ndarray | None:
     pieces: The text of each id, None for ids without text.
 
   Returns:
-    None if no piece tells.
+    None if no piece shows it.
   """
   pieces = [piece or "" for piece in pieces]
   begins = np.array([piece.startswith(_SPACES) for piece in pieces])

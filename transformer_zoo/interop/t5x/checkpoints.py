@@ -3,7 +3,7 @@
 What is read: versions 2 and 3 of the format of T5X `checkpoints.py`, and what
 its trainer saves through Orbax, of its networks
 `examples/{t5,scalable_t5,decoder_only}` and of Flaxformer's T5. What is
-written: version 3. The format tells nothing of the architecture.
+written: version 3. The format does not describe the architecture.
 """
 
 from collections.abc import Mapping

@@ -139,7 +139,7 @@ def _msgpack_leaf(file: pathlib.Path, name: str, leaf: Any) -> Leaf:
     return np.asarray(leaf)
   if not isinstance(place, str):
     raise UserError(
-      f"{str(file)!r} is damaged: it does not tell where the array {name!r} is"
+      f"{str(file)!r} is damaged: it does not say where the array {name!r} is"
     )
   return {"driver": "file", "path": str(file.parent / place)}
 

@@ -230,7 +230,7 @@ def _with_distinct_choices(examples: Iterable[Example]) -> Iterator[Example]:
     if times > 1:
       raise UserError(
         f"example {number} has the choice {choice!r} {times} times; give each "
-        "choice once, so that its probability can be told by its text"
+        "choice once, so that its text identifies its probability"
       )
     yield example
 

@@ -54,7 +54,7 @@ def open_checkpoint(
   """
   found = sources.open_source(path)
   if found.model is None:
-    raise UserError(f"nothing tells the model of {path!r}; convert it first")
+    raise UserError(f"the model of {path!r} is unknown; convert it first")
   if prompt := found.model.offers.prompt_length:
     raise UserError(
       f"{path!r} reads a prompt of {prompt} vectors before each text, which "

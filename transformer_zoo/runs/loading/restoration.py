@@ -44,7 +44,7 @@ from transformer_zoo.training.sharding import placement
 from transformer_zoo.training.sharding.partitioning import Partitioning
 from transformer_zoo.training.state import TrainState
 
-# A text that tells vocabularies apart.
+# A text that identifies a vocabulary.
 _PROBE = "translate English to German: The house is wonderful."
 # Fields of models that show in the names and shapes of parameters.
 _SHOWN = frozenset(
@@ -140,8 +140,8 @@ class Restoration:
     """Yields lines on the parameters that are read, and on the others.
 
     Args:
-      trainable: Says what the run trains; what is neither read nor trained is
-        told.
+      trainable: What the run trains; parameters that are neither read nor
+        trained are reported.
     """
     tensors, resized, unused = self.assignment
     fresh = [name for name, tensor in tensors.items() if tensor is None]

@@ -62,8 +62,8 @@ _LADDER_HEAD = (
 _LADDER_NOTE = (
   "Kendall’s tau with the published order, the mean over columns with its 95 % "
   "interval, over the FLOPs of the baseline with one seed, pre-training and "
-  "fine-tuning of all groups together; of the pairs of rows that the "
-  "publication tells apart, those in its order."
+  "fine-tuning of all groups together; of the pairs of rows that "
+  "clearly differ in the publication, those in its order."
 )
 
 

@@ -36,8 +36,8 @@ class Analysis:
     comparison: The comparison of every row with the baseline.
     agreements: The agreement of each column with its published one, by column.
       Columns without a published one are left out.
-    findings: The differences that the publication or this study tells from
-      chance.
+    findings: The differences that are clear in the publication or in this
+      study.
     powers: The smallest detectable difference, by column.
     judged: The published conclusions with their verdicts.
   """

@@ -198,9 +198,8 @@ def _notes(
   lines = []
   if num_seeds == 1:
     lines.append(
-      "With one seed no difference can be told from what another seed would "
-      "do: intervals are of these very models over other examples, and nothing "
-      "is tested."
+      "With one seed, the variation between seeds is unknown: intervals are "
+      "of these very models over other examples, and nothing is tested."
     )
   elif num_comparisons:
     alone = inference.deviations_needed(num_seeds)
@@ -246,8 +245,8 @@ def _of_one_seed(estimate: inference.Estimate) -> str:
     )
   if estimate.low <= 0 <= estimate.high:
     return (
-      "These two models are not told apart by so many examples; with one seed "
-      "nothing can be concluded about others."
+      "So many examples show no difference between these two models; with one "
+      "seed nothing can be concluded about others."
     )
   return (
     "These two models differ by more than their examples do; with one seed "
@@ -271,5 +270,5 @@ def _conclusion(found, row: str, num_comparisons: int, decimals: int) -> str:
   half = (estimate.high - estimate.low) / 2
   return (
     "No difference can be concluded: with these seeds and examples one below "
-    f"about {half:.{decimals}f} is not told from none."
+    f"about {half:.{decimals}f} cannot be detected."
   )

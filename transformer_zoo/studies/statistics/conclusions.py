@@ -33,7 +33,7 @@ class Verdict(enum.Enum):
 
   HOLDS = "holds"
   REVERSED = "reversed"
-  OPEN = "cannot be told"
+  OPEN = "undecided"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +142,7 @@ def of_interval(relation: str, estimate: inference.Estimate | None) -> Verdict:
 
   Args:
     relation: One of `published.RELATIONS` but "cheaper".
-    estimate: The difference with its interval; a single seed tells nothing.
+    estimate: The difference with its interval; it has none with a single seed.
   """
   if estimate is None or estimate.low is None or estimate.p_value is None:
     return Verdict.OPEN

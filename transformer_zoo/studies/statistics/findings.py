@@ -16,8 +16,8 @@ class Verdict(enum.Enum):
 
   SAME = "as published"
   OPPOSITE = "against the publication"
-  OPEN = "not told from chance here"
-  NEW = "told apart here alone"
+  OPEN = "not significant here"
+  NEW = "significant here alone"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Finding:
 def find(
   study: StudyResults, table: Table, comparison: Comparison
 ) -> tuple[Finding, ...]:
-  """Finds the differences that the publication or this study tells apart.
+  """Finds the differences that are clear in the publication or in this study.
 
-  The publication tells a row from the baseline where they differ by more than
-  two of its deviations, or at all where it gives none; this study does where a
-  difference is more than chance explains, corrected for all comparisons.
+  A difference from the baseline is clear in the publication if it is more than
+  two of its deviations, or any if it gives none; in this study if it is more
+  than chance explains, corrected for all comparisons.
 
   Args:
     study: The results of the study's runs.
@@ -61,7 +61,7 @@ def find(
     comparison: The comparison of its rows with the baseline.
 
   Returns:
-    The differences that either tells apart, for rows and columns of both.
+    The differences that are clear in either, for rows and columns of both.
   """
   found = []
   for (row, column), difference in comparison.differences.items():
@@ -102,13 +102,13 @@ def sentences(
     return []
   in_print = sum(one.verdict is not Verdict.NEW for one in findings)
   lines = [
-    f"Differences from {labels[baseline]} that the publication tells apart: "
+    f"Differences from {labels[baseline]} that are clear in the publication: "
     f"{in_print}."
   ]
   for verdict, words in (
     (Verdict.SAME, "As published, by more than chance explains"),
     (Verdict.OPPOSITE, "Against it, by more than chance explains"),
-    (Verdict.NEW, "Told apart here and not in print"),
+    (Verdict.NEW, "Significant here and not clear in print"),
   ):
     chosen = [one for one in findings if one.verdict is verdict]
     if chosen:
@@ -118,7 +118,7 @@ def sentences(
   if still_open:
     alike = sum(one.is_alike for one in still_open)
     lines.append(
-      f"Not told from chance here ({len(still_open)}), in the published "
+      f"Not significant here ({len(still_open)}), in the published "
       f"direction {alike}."
     )
   return lines

@@ -8,7 +8,7 @@ variance has two parts.
   order of the data do, and how examples fare with one seed and not with
   another. The rows have the same seeds; what the scores of a seed have in
   common makes the true variance smaller than this sum, and three pairs are too
-  few to tell by how much.
+  few to estimate by how much.
 - Examples: what drawing other ones does to all seeds alike, the covariance of
   the rows' differences between seeds over resamples of the examples. Both rows
   see the same resamples, so what makes an example hard for both falls out.
@@ -202,8 +202,9 @@ def smallest_difference(
 ) -> float:
   """Returns the smallest detectable true difference of two rows.
 
-  `estimate` tells it from none with its sign, two-sided at 5 % and uncorrected,
-  in 80 % of studies. The power follows from the noncentral t distribution.
+  `estimate` finds it significant, with its sign, two-sided at 5 % and
+  uncorrected, in 80 % of studies. The power follows from the noncentral t
+  distribution.
 
   Args:
     deviation: The standard deviation of either row over seeds.

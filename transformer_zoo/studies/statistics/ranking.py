@@ -91,8 +91,8 @@ class MeanTau:
       of a column are unknown.
     high: The upper end of its interval; None like `low`.
     num_columns: The number of columns.
-    num_clear: The number of pairs of rows, over all columns, that the
-      publication tells apart.
+    num_clear: The number of pairs of rows, over all columns, that
+      clearly differ in the publication.
     num_clear_same: The number of these pairs that are in the published order.
   """
 
@@ -115,8 +115,8 @@ class MeanTau:
       text += f" (95 % interval {ends})"
     return (
       f"{text}, 1 being the published order and −1 its reverse. Of "
-      f"{self.num_clear} pairs of rows that the publication tells apart "
-      f"{self.num_clear_same} stand in its order."
+      f"{self.num_clear} pairs of rows that clearly differ in the "
+      f"publication, {self.num_clear_same} stand in its order."
     )
 
 
@@ -335,7 +335,7 @@ def _in_words(found: Ranking, column: str) -> str:
     "stand in the published order"
   )
   if not found.num_clear:
-    text += ", and print tells none apart by more than two deviations"
+    text += ", and in print none differ by more than two deviations"
   elif found.num_clear != found.num_pairs:
     text += (
       f", and {found.num_clear_same} of the {found.num_clear} that are more "

@@ -151,7 +151,7 @@ class Recorder:
   def close(self) -> None:
     """Closes the files and the writers; closing twice does nothing."""
     for file in self._files.values():
-      with contextlib.suppress(OSError):  # of a full disk, told before
+      with contextlib.suppress(OSError):  # of a full disk, reported before
         file.close()
     while self._sessions:
       session = self._sessions.pop()

@@ -33,7 +33,7 @@ def train_vocabulary(
   max_lines: int = MAX_LINES,
   seed: int = 0,
 ) -> dict[str, Any]:
-  """Learns a vocabulary from text, and tells what it is like.
+  """Learns a vocabulary from text, and describes it.
 
   The same text and arguments give the same files. Memory is bounded by
   `max_lines`, of 2,000 characters at the most: 203,000 lines of Wikipedia take

@@ -155,7 +155,7 @@ def measure_vocabulary(
 ) -> dict[str, Any]:
   """Returns figures of a vocabulary on `lines`, as JSON.
 
-  `characters_per_token` and `bytes_per_token` tell how much it compresses,
+  `characters_per_token` and `bytes_per_token` show how much it compresses,
   `unknown_rate` the share of tokens that are unknown, `unused_rate` the share
   of ids that no line has, `most_frequent` the most frequent pieces as text with
   their share of the tokens.

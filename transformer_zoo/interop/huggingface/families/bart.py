@@ -1,10 +1,10 @@
 """BART (`bart`) and mBART (`mbart`), for generation and with heads.
 
 A class of theirs writes text, or has a head on the decoder, which reads what
-the encoder reads; which, the tensors of a file tell. mBART normalizes before
-its sublayers and once more at the end of each stack, and begins a text that
-both sides read with its last token. Source: `models/bart` and `models/mbart`
-of `transformers`.
+the encoder reads; the tensors of a file show which. mBART normalizes before its
+sublayers and once more at the end of each stack, and begins a text that both
+sides read with its last token. Source: `models/bart` and `models/mbart` of
+`transformers`.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Their classes have no enhanced mask decoder: models are read without one, and
 the positions that only it reads are left out. The head of masked tokens has two
-spellings, `legacy` and not; which, the tensors of a file tell. Source:
+spellings, `legacy` and not; the tensors of a file show which. Source:
 `models/deberta` and `deberta_v2` of `transformers`.
 """
 
@@ -384,7 +384,7 @@ class Deberta(bert.Bert):
       )
 
   def links_of_heads(self, found: Mapping[str, Any]) -> Iterable[Link]:
-    """See `Family`; which spelling, the configuration tells."""
+    """See `Family`; the configuration has the spelling."""
     return super(Deberta, self._spelling(found["legacy"])).links_of_heads(found)
 
   @property

@@ -273,7 +273,7 @@ class Modernbert(bert.Bert):
         yield from links_lib.linear("decoder", "", bias=False)
 
   def _stored_class(self, config, stored) -> str:
-    """See `Bert`; biases and norms tell no class."""
+    """See `Bert`; biases and norms do not identify a class."""
     known = ("head.dense.weight", "classifier.weight", "decoder.weight")
     kept = [n for n in stored if n.startswith(self.prefix) or n in known]
     return super()._stored_class(config, kept)

@@ -125,7 +125,7 @@ _ATTRIBUTES = Attributes(
     attributes.STARTS_WITH_PADDING,
   ),
   allowed={"is_encoder_decoder": (True,)},
-  # scalable_attention tells how T5X stored umT5.
+  # scalable_attention records how T5X stored umT5.
   without_effect=(
     "classifier_dropout initializer_factor n_positions scalable_attention"
   ).split(),

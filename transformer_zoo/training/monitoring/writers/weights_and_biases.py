@@ -18,7 +18,7 @@ class WeightsAndBiases:
   """Writes to a project of Weights & Biases; a resumed run goes on in its own.
 
   Steps that a resumed run makes again are there twice, as the service keeps
-  what it has been told.
+  everything that was logged.
 
   Attributes:
     project: The project in which the run appears.
@@ -78,7 +78,7 @@ class _Session:
     self._run.log({"step": step, **values})
 
   def restart(self, step: int) -> None:
-    del step  # What it has been told, it keeps.
+    del step  # The service keeps what was logged.
 
   def close(self) -> None:
     self._run.finish()
