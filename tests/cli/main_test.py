@@ -253,7 +253,7 @@ def test_a_config_gin_beside_a_t5x_checkpoint_is_t5xs(capsys, tmp_path):
   for path in (tmp_path, folder):
     error = error_of(capsys, "infer", "--checkpoint", str(path))
     assert error.startswith(
-      f"nothing beside the checkpoint {str(path)!r} tells"
+      f"nothing beside the checkpoint {str(path)!r} names"
     )
 
 
