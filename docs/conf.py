@@ -29,6 +29,8 @@ myst_heading_anchors = 4
 # and shows what its cells print and draw.
 nb_execution_mode = "off"
 nb_execution_timeout = -1
+# What it writes lies in a temporary folder.
+nb_execution_in_temp = True
 
 default_role = "literal"
 napoleon_numpy_docstring = False

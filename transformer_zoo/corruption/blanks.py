@@ -75,7 +75,7 @@ class Blanks(Corruption):
     if raw < 2 * _LONGEST_BLANK:
       raise UserError(
         f"Inputs of {lengths['inputs']} tokens are too short for a blank; give "
-        f"them at least {2 * _LONGEST_BLANK + 1}."
+        f"them at least {3 * _LONGEST_BLANK}."
       )
     if vocabulary.word_starts is None:
       raise UserError(
