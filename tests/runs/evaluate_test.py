@@ -84,7 +84,8 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
 
 @pytest.mark.slow
 def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
-  def prepare(name, *, prepared_dir, required_splits, report):
+  def prepare(name, *, prepared_dir, splits, required_splits, report):
+    assert [*splits] == [*required_splits] == ["validation"]
     report("prepared colours")
     return manifest.load(name, prepared_dir)
 
