@@ -23,6 +23,13 @@ FORMULAS = {
   ),
   "gelu_exact": lambda x: x / 2 * (1 + special.erf(x / math.sqrt(2))),
   "silu": lambda x: x / (1 + np.exp(-x)),
+  "elu": lambda x: np.where(x > 0, x, np.exp(x) - 1),
+  "selu": lambda x: (
+    1.0507009873554805
+    * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1))
+  ),
+  "softplus": lambda x: np.log(1 + np.exp(x)),
+  "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
   "linear": lambda x: x,
 }
 RANDOM = np.random.RandomState(0)
@@ -98,7 +105,7 @@ def test_an_unknown_activation_is_refused(module):
   with pytest.raises(
     ValueError,
     match="unknown activation 'gleu'; allowed: relu, gelu, gelu_exact, "
-    "silu, sigmoid, tanh, linear",
+    "silu, elu, selu, softplus, sigmoid, tanh, linear",
   ):
     module(d_ff=7, activation="gleu")
 

@@ -40,6 +40,9 @@ ACTIVATIONS = {
   "gelu": lambda x: jax.nn.gelu(x, approximate=True),
   "gelu_exact": _gelu_exact,
   "silu": jax.nn.silu,  # Swish with beta 1
+  "elu": jax.nn.elu,
+  "selu": jax.nn.selu,
+  "softplus": jax.nn.softplus,
   "sigmoid": jax.nn.sigmoid,
   "tanh": jnp.tanh,
   "linear": lambda x: x,

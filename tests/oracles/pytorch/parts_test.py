@@ -36,6 +36,10 @@ NETWORKS = {
   "gelu": lambda x: functional.gelu(x, approximate="tanh"),
   "gelu_exact": functional.gelu,
   "swish": functional.silu,
+  "elu": functional.elu,
+  "selu": functional.selu,
+  "sigmoid": functional.sigmoid,
+  "softplus": functional.softplus,
 }
 GATED = {
   "glu": functional.sigmoid,
