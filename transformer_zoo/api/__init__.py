@@ -1,4 +1,4 @@
-"""What a notebook uses: `import transformer_zoo as zoo`, then `zoo.load`.
+"""The Python interface: `import transformer_zoo as zoo`, then `zoo.load`.
 
 `loading.py` opens a checkpoint as a `Model` (`model.py`); `runs.py` trains and
 evaluates as gin files say, `studies.py` compares, `inputs.py` shows what a

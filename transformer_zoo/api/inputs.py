@@ -1,4 +1,4 @@
-"""What a model reads: examples of a task, batches of a run."""
+"""Inputs of models: examples of a task, batches of a run."""
 
 import dataclasses
 import html

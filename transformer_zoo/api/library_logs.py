@@ -1,4 +1,4 @@
-"""What libraries write to stderr while they load, kept back."""
+"""Output of libraries to stderr while they load, kept back."""
 
 from collections.abc import Callable, Iterator
 import contextlib

@@ -1,4 +1,4 @@
-"""What a model can be asked for, in one record."""
+"""Offers of a model: its inputs, sides and heads, in one record."""
 
 from collections.abc import Mapping
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a program costs on devices, present or not.
+"""Costs of a program on devices, present or not.
 
 Imports nothing above modules; training and `precompile` use it. Begin with
 `cost.py`, which counts the FLOPs and bytes of a function; then read

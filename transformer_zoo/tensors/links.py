@@ -102,7 +102,7 @@ class HeadByHead:
   """Several of ours in one of theirs, as (out, in), head by head.
 
   The rows of the first head of each of ours come first, then the rows of the
-  second head of each; biases likewise.
+  second head of each; biases too.
 
   Attributes:
     heads: The number of heads.

@@ -150,7 +150,10 @@ def _judged_in_print(table, conclusion):
   difference = ours - theirs
   ends = difference - error, difference + error
   estimate = inference.Estimate(difference, 0, None, 9, *ends, 0.5)
-  return conclusions.of_interval(conclusion.relation, estimate)
+  relation = conclusion.relation
+  if conclusion.column.endswith("loss"):
+    relation = conclusions.OF_LOSSES[relation]
+  return conclusions.of_interval(relation, estimate)
 
 
 def test_every_conclusion_holds_in_the_figures_that_it_was_drawn_from():
@@ -164,4 +167,8 @@ def test_every_conclusion_holds_in_the_figures_that_it_was_drawn_from():
       if one.relation != "cheaper":
         assert _judged_in_print(table, one) is Verdict.HOLDS, one.claim
   numbers = (1, 2, 4, 5, 6, 7, 9, 10, 11, 13)
-  assert tables == {f"t5/table{number:02}" for number in numbers}
+  assert tables == {
+    *(f"t5/table{number:02}" for number in numbers),
+    "narang/table1",
+    "narang/table2",
+  }

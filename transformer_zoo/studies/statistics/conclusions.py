@@ -27,6 +27,9 @@ from transformer_zoo.studies.statistics.study_resamples import StudyResamples
 # is the difference that the miniature suite is built to see.
 MARGIN = 3.0
 
+# The relation of the numbers where less is better. Losses have no margin.
+OF_LOSSES = {"better": "worse", "worse": "better"}
+
 
 class Verdict(enum.Enum):
   """The verdict on a published conclusion."""
@@ -104,7 +107,7 @@ def judge(
   if not study.published:
     return ()
   names = {info.published: row for row, info in study.rows.items()}
-  beside = {scores.published_name(c): c.name for c in study.columns}
+  beside = {scores.published_name(c): c for c in study.columns}
   found = []
   for one in published.load(study.published).conclusions:
     if not {*one.rows, *one.than} <= names.keys():
@@ -116,11 +119,17 @@ def judge(
       compared = compared.replace(" − ", " over ")
       found.append(Judged(one, _of_cost(cost), "FLOPs", compared, cost=cost))
       continue
-    columns = (beside.get(one.column),) if one.column else table.score_columns
-    if columns and all(columns):
+    columns, relation = table.score_columns, one.relation
+    if one.column:
+      if one.column not in beside:
+        continue
+      columns = (beside[one.column].name,)
+      if beside[one.column].is_loss:
+        relation = OF_LOSSES[relation]
+    if columns:
       column = columns[0] if len(columns) == 1 else MEAN
       estimate = _estimate(table, resamples, columns, *sides)
-      verdict = of_interval(one.relation, estimate)
+      verdict = of_interval(relation, estimate)
       found.append(Judged(one, verdict, column, compared, estimate))
   return tuple(found)
 
