@@ -33,6 +33,7 @@ Table = tuple[Sequence[str], Iterable[Sequence[Any]]]  # Heads and rows.
 ROOT = pathlib.Path(__file__).parents[2]
 GIN = ROOT / "gin_configs"
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
+_OF_SMALL_SUITES = "miniature_", "small_", "night_"
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n)(.*?)(<!-- end -->\n)", re.S)
 _GIB = 2**30
 
@@ -176,6 +177,35 @@ def _files(folder: str) -> Table:
     name = path.relative_to(GIN / folder).with_suffix("").as_posix()
     rows.append([f"`{name}`", listing.summary(path.read_text("utf-8"))])
   return (f"`{folder}/`", "what it is"), rows
+
+
+def recipes() -> Table:
+  """The numbers of the runs that papers describe."""
+  rows = []
+  for path in sorted((GIN / "runs").glob("*.gin")):
+    bound = config.macros([f"runs/{path.name}"], [])
+    steps, epochs = bound.get("TRAIN_STEPS"), bound.get("EPOCHS")
+    if path.stem.startswith(_OF_SMALL_SUITES) or "BATCH_SIZE" not in bound:
+      continue
+    if not (epochs or isinstance(steps, int)):
+      continue
+    share, warmup = bound.get("WARMUP_SHARE"), bound.get("WARMUP_STEPS", "")
+    if share is not None:
+      warmup = f"{100 * share:g} %"
+    lengths = bound.get("TASK_FEATURE_LENGTHS", {}).values()
+    rows.append(
+      [
+        f"`{path.stem}`",
+        listing.summary(path.read_text("utf-8")),
+        f"{bound['BATCH_SIZE']:,}",
+        ", ".join(map(str, lengths)),
+        f"{epochs} epochs" if epochs else f"{steps:,} steps",
+        bound.get("LEARNING_RATE", "by steps"),
+        warmup if isinstance(warmup, str) else f"{warmup:,}",
+      ]
+    )
+  heads = "`runs/`", "what it is", "rows", "tokens", "length", "rate"
+  return (*heads, "warm-up"), rows
 
 
 _T5 = "architectures/t5_1_1.gin", "sizes/t5_1_1_small.gin", "runs/finetune.gin"
@@ -399,6 +429,7 @@ TABLES = {
     methods,
     model_types,
     parts,
+    recipes,
     seeds,
     sizes,
     slices,
