@@ -46,7 +46,7 @@ install: $(RUNTIME)
 install-tests: $(TESTING) $(LIBTPU)
 
 quickstart: $(RUNTIME)
-	$(VENV)/bin/zoo ablate quickstart --jobs 2
+	$(VENV)/bin/zoo ablate quickstart --suite first_look --jobs 2
 
 # The tests of a file share fixtures and compiled programs: they stay together,
 # and files in their order, or those with few and long tests would come last.
