@@ -85,6 +85,7 @@ def by_a_slow_test(*case):
     ("prefix_lm", (), SCANNED, SAMPLES),
     ("gpt_3", (), {**BANDED, **SCANNED}, BEAMS),
     ("lm", (tiny_models.LSTM,), SCANNED, BEAMS),
+    ("lm", ("attention/primer.gin",), SCANNED, BEAMS),
     by_a_slow_test("llama", (), {}, GREEDY),
     by_a_slow_test("lm", ("positions/alibi.gin",), {}, BARE),
     by_a_slow_test("prefix_lm", ("positions/shaw.gin",), {}, BEAMS),
@@ -92,6 +93,11 @@ def by_a_slow_test(*case):
     by_a_slow_test("gpt_3", (), BANDED, GREEDY),
     by_a_slow_test("lm", (tiny_models.LSTM,), {}, BARE),
     by_a_slow_test("lm", ("positions/sinusoidal.gin",), {}, GREEDY),
+    *(
+      by_a_slow_test("prefix_lm", (part,), {}, BEAMS)
+      for part in tiny_models.PARTS
+      if part.startswith("attention/")
+    ),
     by_a_slow_test(
       "prefix_lm", ("positions/t5_buckets_per_layer.gin",), {}, GREEDY
     ),

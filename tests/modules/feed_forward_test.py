@@ -18,6 +18,7 @@ from transformer_zoo.modules.feed_forward import Mlp
 
 FORMULAS = {
   "relu": lambda x: np.maximum(x, 0),
+  "squared_relu": lambda x: np.maximum(x, 0) ** 2,
   "gelu": lambda x: (
     x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
   ),
@@ -104,8 +105,8 @@ def test_dropout_acts_on_the_hidden_layer(module):
 def test_an_unknown_activation_is_refused(module):
   with pytest.raises(
     ValueError,
-    match="unknown activation 'gleu'; allowed: relu, gelu, gelu_exact, "
-    "silu, elu, selu, softplus, sigmoid, tanh, linear",
+    match="unknown activation 'gleu'; allowed: relu, squared_relu, gelu, "
+    "gelu_exact, silu, elu, selu, softplus, sigmoid, tanh, linear",
   ):
     module(d_ff=7, activation="gleu")
 

@@ -42,7 +42,6 @@ COMMANDS = {
   "report": "report",
   "train-vocabulary": "train_vocabulary",
   "doctor": "doctor",
-  "demo": "demo",
 }
 USER_ERROR = 2
 NOT_FINITE = 3

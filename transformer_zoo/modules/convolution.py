@@ -11,6 +11,7 @@ from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import feed_forward
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules import neighbours
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.parts import part
@@ -73,7 +74,7 @@ class Convolution(nn.Module):
     reach = self.kernel_size // 2
     seen_BLX = jnp.concatenate(
       [
-        _neighbours(x_BLD, mask_B1LM, place)
+        neighbours.moved(x_BLD, mask_B1LM, place)
         for place in range(-reach, reach + 1)
       ],
       axis=-1,
@@ -94,20 +95,3 @@ class Convolution(nn.Module):
     """Returns the norm of the sum; scanned layers have no module of ours."""
     norm = self.norm.clone(parent=None)
     return norm.apply({"params": params}, y_BLD + added_BLD)
-
-
-def _neighbours(x_BLD, mask_B1LM, place: int) -> jax.Array:
-  """Returns the vector `place` tokens after each; 0 where there is none."""
-  length = x_BLD.shape[1]
-  if abs(place) >= length:
-    return jnp.zeros_like(x_BLD)
-  before, after = max(-place, 0), max(place, 0)
-  if mask_B1LM is not None:
-    seen_BL = jnp.diagonal(mask_B1LM[:, 0], place, axis1=1, axis2=2)
-    seen_BL = jnp.pad(seen_BL, ((0, 0), (before, after)))
-  moved_BLD = jnp.pad(
-    x_BLD[:, after : length - before], ((0, 0), (before, after), (0, 0))
-  )
-  if mask_B1LM is None:
-    return moved_BLD
-  return jnp.where(seen_BL[..., None], moved_BLD, 0)

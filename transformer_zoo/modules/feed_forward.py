@@ -36,6 +36,7 @@ _gelu_exact.defvjp(lambda x: (_gelu_exact(x), x), _gelu_exact_backward)
 
 ACTIVATIONS = {
   "relu": jax.nn.relu,
+  "squared_relu": lambda x: jnp.square(jax.nn.relu(x)),
   # The tanh form, which T5.1.1 was trained with (`gelu_new` elsewhere).
   "gelu": lambda x: jax.nn.gelu(x, approximate=True),
   "gelu_exact": _gelu_exact,

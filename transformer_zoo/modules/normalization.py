@@ -34,9 +34,11 @@ class RMSNorm(nn.Module):
 
   Attributes:
     epsilon: added to the mean square; 1e-6 in T5.
+    axis: The logical axis of the features.
   """
 
   epsilon: float = 1e-6
+  axis: str = "embed"
 
   def __post_init__(self):
     _check_epsilon(self)
@@ -46,7 +48,7 @@ class RMSNorm(nn.Module):
   def __call__(self, x: jax.Array) -> jax.Array:
     scale = self.param(
       "scale",
-      axes.partitioned(nn.initializers.ones, "embed"),
+      axes.partitioned(nn.initializers.ones, self.axis),
       (x.shape[-1],),
       jnp.float32,
     )

@@ -174,15 +174,7 @@ class LstmLayer(nn.Module):
   def _kept(self, decoding) -> list[jax.Array]:
     """The states that the outputs continue, [B, W, F]."""
     kept = [self.get_variable("cache", name) for name in ("cell", "state")]
-    if decoding.ancestors_BWL is None:
-      return kept
-    before = jnp.maximum(decoding.position - 1, 0)
-    parents_BW = jnp.take(decoding.ancestors_BWL, before, axis=2)
-    # All outputs continue the prompt alike.
-    return [
-      jnp.take_along_axis(each_BWF, parents_BW[..., None], axis=1)
-      for each_BWF in kept
-    ]
+    return [cache.continued(each_BWF, decoding) for each_BWF in kept]
 
   def _keep(self, cell_BWF, state_BWF) -> None:
     self.put_variable("cache", "cell", cell_BWF)

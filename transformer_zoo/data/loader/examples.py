@@ -1,4 +1,4 @@
-"""Examples by index: the interface of every source."""
+"""Examples by index: what every source gives, and what it is asked for."""
 
 import dataclasses
 from typing import Any, Protocol

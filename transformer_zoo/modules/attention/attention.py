@@ -40,8 +40,15 @@ class Attention(nn.Module):
     position_bias: a bias of this layer's own, or None.
     relative_vectors: vectors by distance for keys, or keys and values, or None.
       All three are of attention to x itself: a memory has no distances.
+    convolution: mixes the queries, keys and values of neighbours, of attention
+      to x itself (modules/neighbours.py), or None.
+    norm: normalization of each query and key before `rotary`, or None.
+    gate: The projection of x to a number for each head, whose sigmoid
+      multiplies the context of the head, or None.
+    context: computes the context in another way than by the shares of one
+      softmax a head (modules/attention/contexts.py), or None.
     kernel: The kernel that computes scores, weights and context. Relative
-      vectors and decoding are always computed by the reference.
+      vectors, `context` and decoding are always computed by the reference.
   """
 
   num_heads: int
@@ -72,6 +79,10 @@ class Attention(nn.Module):
   rotary: nn.Module | None = None
   position_bias: nn.Module | None = None
   relative_vectors: nn.Module | None = None
+  convolution: nn.Module | None = None
+  norm: nn.Module | None = None
+  gate: nn.Module | None = None
+  context: nn.Module | None = None
   kernel: KernelChoice = AutomaticAttention()
 
   def __post_init__(self):
@@ -82,14 +93,21 @@ class Attention(nn.Module):
         f"{self.num_heads} heads cannot share {self.num_kv_heads} heads of "
         "keys and values evenly; num_kv_heads must divide num_heads"
       )
-    if self.relative_vectors is not None and not isinstance(
-      self.kernel, AutomaticAttention | ReferenceAttention
-    ):
-      raise UserError(
-        f"Attention.kernel = @{type(self.kernel).__name__}() cannot serve "
-        "relative vectors; bind @AutomaticAttention() or @ReferenceAttention()"
-      )
     vectors = self.relative_vectors
+    unserved = {"relative vectors": vectors, "Attention.context": self.context}
+    for name, given in unserved.items():
+      if given is not None and not isinstance(
+        self.kernel, AutomaticAttention | ReferenceAttention
+      ):
+        raise UserError(
+          f"Attention.kernel = @{type(self.kernel).__name__}() cannot serve "
+          f"{name}; bind @AutomaticAttention() or @ReferenceAttention()"
+        )
+    if vectors is not None and self.context is not None:
+      raise UserError(
+        f"Attention.context = @{type(self.context).__name__}() adds no vectors "
+        "by distance; leave Attention.relative_vectors None, or the context"
+      )
     if vectors is not None and (
       vectors.head_dim != self.head_dim
       or vectors.num_heads not in (None, self.num_heads)
@@ -132,7 +150,10 @@ class Attention(nn.Module):
     to_itself = memory_BMD is None
     if positions is None:
       positions = Positions.of_length(x_BLD.shape[1])
-    query_BLHK = self._project(self.query, x_BLD, self.num_heads)
+    of_itself = None
+    if to_itself:
+      of_itself = {"mask_B1LM": mask_B1LM, "decoding": decoding}
+    query_BLHK = self._heads("query", x_BLD, self.num_heads, of_itself)
     if self.scale_scores:
       query_BLHK = query_BLHK * self.head_dim**-0.5
     if score_scale is not None:
@@ -145,10 +166,10 @@ class Attention(nn.Module):
       if not to_itself:
         source = _with_one_gradient(memory_BMD)
       num_heads = self.num_kv_heads or self.num_heads
-      key_BMGK = self._project(self.key, source, num_heads)
+      key_BMGK = self._heads("key", source, num_heads, of_itself)
       if self.rotary is not None and to_itself:
         key_BMGK = self.rotary(key_BMGK, positions.query_1L, positions.local)
-      return key_BMGK, self._project(self.value, source, num_heads)
+      return key_BMGK, self._heads("value", source, num_heads, of_itself)
 
     if decoding is None:
       key_BMGK, value_BMGK = project()
@@ -174,7 +195,8 @@ class Attention(nn.Module):
     key_BMGK, value_BMGK, mask_B1LM, bias_1HLM = self._preceded(
       key_BMGK, value_BMGK, mask_B1LM, bias_1HLM
     )
-    keep_BH1M = self._draw_dropout(query_BLHK, key_BMGK, deterministic)
+    shape = *query_BLHK.shape[:2], key_BMGK.shape[1]
+    keep_BH1M = self._draw_dropout(shape, query_BLHK.dtype, deterministic)
     if self.relative_vectors is not None and to_itself:
       context_BLHK = self._attend_by_distance(
         query_BLHK,
@@ -184,6 +206,15 @@ class Attention(nn.Module):
         whole_1HLM,
         None if keep_BH1M is None else keep_BH1M.array(),
         positions,
+      )
+    elif self.context is not None:
+      context_BLHK = self.context(
+        query_BLHK,
+        key_BMGK,
+        value_BMGK,
+        mask_B1LM=masks.whole(mask_B1LM),
+        bias_1HLM=whole_bias(bias_1HLM),
+        keep_BH1M=None if keep_BH1M is None else keep_BH1M.array(),
       )
     else:
       context_BLHK = dot_product.dot_product_attention(
@@ -196,10 +227,17 @@ class Attention(nn.Module):
         dropout=self.dropout.rate > 0.0,
         kernel=self.kernel if decoding is None else REFERENCE,
       )
+    return self._out(x_BLD, context_BLHK)
+
+  def _out(self, x_BLD, context_BLHK):
+    """Returns [B, L, D] of the contexts of all heads."""
     # Else the layout of the output reaches back to it, and to the weights.
     context_BLHK = axes.constrain(
       context_BLHK, "batch", "length", "heads", "kv"
     )
+    if self.gate is not None:
+      gate_BLH = nn.sigmoid(self.gate(x_BLD, self.num_heads))
+      context_BLHK = context_BLHK * gate_BLH[..., None]
     context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
     return self.out(context_BLX, x_BLD.shape[-1])
 
@@ -207,13 +245,14 @@ class Attention(nn.Module):
     """Returns what is attended to, with what a subclass puts before it."""
     return key_BMGK, value_BMGK, mask_B1LM, bias_1HLM
 
-  def _draw_dropout(self, query_BLHK, key_BMGK, deterministic):
+  def _draw_dropout(self, shape_BLM, dtype, deterministic):
     """Returns the draw that dropout multiplies the weights by, or None."""
     if deterministic or self.dropout.rate == 0.0:
       return None
-    batch, length, heads, _ = query_BLHK.shape
-    shape = (batch, heads, length, key_BMGK.shape[1])
-    return self.dropout.described(shape, query_BLHK.dtype)
+    batch, length, memory = shape_BLM
+    return self.dropout.described(
+      (batch, self.num_heads, length, memory), dtype
+    )
 
   def _attend_by_distance(
     self,
@@ -235,10 +274,22 @@ class Attention(nn.Module):
     context_BLHK = dot_product.weighted_values(weights_BHLM, value_BMGK)
     return context_BLHK + self.relative_vectors.values(weights_BHLM, positions)
 
-  def _project(self, linear: nn.Module, y: jax.Array, num_heads: int):
-    """Returns y projected and split into heads, [B, L or M, heads, K]."""
-    y = linear(y, num_heads * self.head_dim)
+  def _heads(self, name: str, y: jax.Array, num_heads: int, of_itself):
+    """Returns queries, keys or values, [B, L or M, heads, K].
+
+    Args:
+      name: "query", "key" or "value".
+      y: what is projected.
+      num_heads: The number of heads.
+      of_itself: The mask and the state of decoding of attention to x itself,
+        which `convolution` reads; None of a memory.
+    """
+    y = getattr(self, name)(y, num_heads * self.head_dim)
+    if self.convolution is not None and of_itself is not None:
+      y = self.convolution.copy(name=f"{name}_convolution")(y, **of_itself)
     y_BLHK = y.reshape(*y.shape[:-1], num_heads, self.head_dim)
+    if self.norm is not None and name != "value":
+      y_BLHK = self.norm.copy(name=f"{name}_norm")(y_BLHK)
     return axes.constrain(y_BLHK, "batch", "length", "heads", "kv")
 
 

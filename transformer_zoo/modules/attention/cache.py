@@ -25,7 +25,8 @@ from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.positions import Positions
 
-KeyValue = tuple[jax.Array, jax.Array]
+# Keys and values, or values alone where scores need no keys.
+KeyValue = tuple[jax.Array, jax.Array] | tuple[jax.Array]
 
 
 @struct.dataclass
@@ -71,6 +72,19 @@ class Decoding:
     )
 
   @property
+  def places(self) -> tuple[jax.Array, jax.Array]:
+    """The places in its text of what is fed, [1 or B, 1], and of all slots."""
+    made_1X = jnp.repeat(jnp.arange(self.length), self.width)[None]
+    if self.prompt_BP is None:
+      return jnp.full((1, 1), self.position), made_1X
+    before_BP = jnp.cumsum(self.prompt_BP, axis=1)
+    read_B1 = jnp.sum(self.prompt_BP, axis=1, keepdims=True)
+    slots_BM = jnp.concatenate(
+      [jnp.maximum(before_BP - 1, 0), read_B1 + made_1X], axis=1
+    )
+    return read_B1 + self.position, slots_BM
+
+  @property
   def mask_B1WM(self) -> jax.Array:
     """The mask of slots of each output: [B or 1, 1, W, P + length * W]."""
     written_L = jnp.arange(self.length) <= self.position
@@ -114,6 +128,19 @@ def check_room(num_positions: int | None, decoding: Decoding) -> None:
   )
 
 
+def continued(kept_BWX: jax.Array, decoding: Decoding) -> jax.Array:
+  """What the outputs continue, of what was kept of each output, [B, W, ...]."""
+  if decoding.ancestors_BWL is None:
+    return kept_BWX
+  # All outputs continue the prompt alike.
+  before = jnp.maximum(decoding.position - 1, 0)
+  parents_BW = jnp.take(decoding.ancestors_BWL, before, axis=2)
+  ones = (1,) * (kept_BWX.ndim - 2)
+  return jnp.take_along_axis(
+    kept_BWX, parents_BW.reshape(*parents_BW.shape, *ones), axis=1
+  )
+
+
 def append(
   module: nn.Module, new_BLHK: KeyValue, decoding: Decoding
 ) -> KeyValue:
@@ -129,7 +156,8 @@ def append(
     first = decoding.prompt_slots + decoding.position * decoding.width
   slot_axis = 3 if decoding.slots_last else 2
   kept = []
-  for name, new in zip(("cached_key", "cached_value"), new_BLHK, strict=True):
+  names = ("cached_key", "cached_value")[-len(new_BLHK) :]
+  for name, new in zip(names, new_BLHK, strict=True):
     batch, _, heads, head_dim = new.shape
     shape = [batch, heads, head_dim]
     shape.insert(slot_axis, slots)

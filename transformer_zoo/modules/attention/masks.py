@@ -75,6 +75,32 @@ def ends_of_runs(
   return jax.lax.cummin(ends_BL, axis=1, reverse=True)
 
 
+def places_in_texts(
+  mask_B1LM: jax.Array | Mask | None, shape: tuple[int, ...]
+) -> jax.Array:
+  """The place of each token in its own text, int32 [1 or B, L].
+
+  A text begins where neither a token sees the one before it nor that one,
+  which is no padding, sees the token: so packed texts are apart.
+
+  Args:
+    mask_B1LM: The mask of tokens that see each other; None if all do.
+    shape: B and L.
+  """
+  length = shape[1]
+  places_1L = jnp.arange(length)[None]
+  if mask_B1LM is None:
+    return places_1L
+  seen_BLM = whole(mask_B1LM)[:, 0]
+  itself_BL = jnp.diagonal(seen_BLM, axis1=1, axis2=2)
+  joined_BX = jnp.diagonal(seen_BLM, -1, axis1=1, axis2=2)
+  joined_BX |= jnp.diagonal(seen_BLM, 1, axis1=1, axis2=2) & (
+    itself_BL[:, 1:] & itself_BL[:, :-1]
+  )
+  starts_BL = jnp.pad(~joined_BX, ((0, 0), (1, 0)), constant_values=True)
+  return places_1L - jax.lax.cummax(jnp.where(starts_BL, places_1L, 0), axis=1)
+
+
 def padding_mask(query_valid_BL: jax.Array, key_valid_BM: jax.Array):
   """[B, 1, L, M]: both the query and the key are real tokens."""
   return query_valid_BL[:, None, :, None] & key_valid_BM[:, None, None, :]
