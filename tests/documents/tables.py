@@ -33,7 +33,7 @@ Table = tuple[Sequence[str], Iterable[Sequence[Any]]]  # Heads and rows.
 ROOT = pathlib.Path(__file__).parents[2]
 GIN = ROOT / "gin_configs"
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
-_OF_SMALL_SUITES = "miniature_", "small_", "night_"
+_OF_SMALL_SUITES = "miniature_", "small_", "night_", "demo_"
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n)(.*?)(<!-- end -->\n)", re.S)
 _GIB = 2**30
 
