@@ -27,8 +27,8 @@ def test_an_unknown_name_is_refused_with_the_list(use):
     use()
   assert str(error.value) == (
     "unknown logical axis 'embedding'; allowed: batch, lookup, length, embed, "
-    "vocab, mlp, heads, kv, joined_kv, relpos_buckets, abspos_buckets, layers, "
-    "lora_rank, adapter, prompt"
+    "vocab, mlp, expert, heads, kv, joined_kv, relpos_buckets, abspos_buckets, "
+    "layers, lora_rank, adapter, prompt"
   )
 
 

@@ -18,7 +18,7 @@ from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.modules.first_layer import StackWithFirstLayer
+from transformer_zoo.modules.other_layers import StackWithOtherLayers
 from transformer_zoo.modules.stack import Stack
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
@@ -61,6 +61,16 @@ WITHOUT_ENCODER_LAYERS = (
 OWN_PADDING = ("bart", "mbart")
 # Layers without attention and feed-forward networks.
 LSTM = "lstm.gin"
+# In all layers, with room for all tokens, of few experts.
+EXPERTS = {
+  "EXPERTS_EVERY": 1,
+  "NUM_EXPERTS": 3,
+  "EVALUATION_CAPACITY_FACTOR": 3.0,
+}
+WITH_EXPERTS = (
+  "feed_forward/mixture_of_experts.gin",
+  "feed_forward/switch.gin",
+)
 TINY = {
   "EMBED_DIM": 24,
   "MLP_DIM": 36,
@@ -87,6 +97,8 @@ def build(
   if LSTM in parts:
     for name in ("MLP_DIM", "NUM_HEADS", "HEAD_DIM"):
       settings.pop(name)
+  if set(WITH_EXPERTS) & set(parts):
+    settings = {**EXPERTS, **settings}
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
   sizes = [f"{name}={value!r}" for name, value in settings.items()]
@@ -101,7 +113,7 @@ def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
   that of the whole, even of scanned layers, which are traced twice.
   """
   if isinstance(module, Stack):
-    number = layers + isinstance(module, StackWithFirstLayer)
+    number = layers + isinstance(module, StackWithOtherLayers)
     groups = module.num_groups and min(module.num_groups, layers)
     return module.clone(num_layers=number, num_groups=groups, scan=False)
   changes = {name: shallow(value, layers) for name, value in _parts(module)}
@@ -111,7 +123,7 @@ def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
 def scanned(module: nn.Module) -> nn.Module:
   """Returns a module whose stacks are scanned, but where a layer differs."""
   if isinstance(module, Stack):
-    return module.clone(scan=not isinstance(module, StackWithFirstLayer))
+    return module.clone(scan=not isinstance(module, StackWithOtherLayers))
   changes = {name: scanned(value) for name, value in _parts(module)}
   return module.clone(**changes) if changes else module
 

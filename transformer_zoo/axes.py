@@ -14,17 +14,19 @@ Dimension letters, as suffixes of tensor names and (lower case) in einsum:
   P places of a row: of its prompt, or those that a head reads
   T tokens: of an output while it is written, or of a batch laid flat
   W outputs of one row in the making: beams or samples
-  C candidates: continuations of beams, choices of an example
+  C candidates: continuations of beams, choices of an example; the places for
+    tokens that an expert has
   S starts of spans
   R relative positions: rows of a table, distances
   Q a block of queries in a fused kernel
-  X another axis, which is described where it stands
+  X experts, or another axis, which is described where it stands
 
 Statistics of studies, which hold no tensors of a model, have `R` for rows and
 `S` for seeds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
 import math
 
 from flax import linen as nn
@@ -40,6 +42,7 @@ LOGICAL_AXES = (
   "embed",
   "vocab",
   "mlp",
+  "expert",
   "heads",
   "kv",
   "joined_kv",
@@ -91,6 +94,20 @@ def partitions(axis: str | None) -> int:
     return 1
   (mesh_axes,) = nn.logical_to_mesh_axes(names(axis))
   return _devices(mesh_axes)
+
+
+@contextlib.contextmanager
+def beside(axis: str) -> Iterator[None]:
+  """Leaves the mesh axes of a logical axis to that axis, in what is traced.
+
+  The functions inside of `jax.vmap` do not see an axis that they are mapped
+  over, and must not ask for its mesh axes.
+  """
+  rules = nn.get_logical_axis_rules()
+  taken = {m for name, mesh in rules if name == axis for m in each(mesh)}
+  kept = [rule for rule in rules if taken.isdisjoint(each(rule[1]))]
+  with nn.logical_axis_rules(kept):
+    yield
 
 
 def num_stages() -> int:

@@ -78,7 +78,11 @@ OWN = {
 # Of which the others have the most.
 ONE_OF_A_KIND = "bart", "gpt_j", "llama", "t5_1_0"
 # They name no network by themselves: the files with an activation include them.
-INCLUDED = ("feed_forward/gated.gin", "feed_forward/plain.gin")
+INCLUDED = (
+  "feed_forward/experts.gin",
+  "feed_forward/gated.gin",
+  "feed_forward/plain.gin",
+)
 # Of dropout_sites_test.py, of ELECTRA alone, of masks of spans.
 ELSEWHERE = ("dropout/", "generator/", "taggers/")
 
@@ -139,7 +143,8 @@ def test_another_part_is_another_computation(architecture):
 FEED_FORWARD = [
   part
   for part in tiny_models.PARTS
-  if part.startswith("feed_forward/") and part not in INCLUDED
+  if part.startswith("feed_forward/")
+  and part not in (*INCLUDED, *tiny_models.WITH_EXPERTS)
 ]
 
 

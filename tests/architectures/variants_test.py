@@ -10,6 +10,7 @@ PARTS = [
   part
   for part in tiny_models.PARTS
   if part.startswith(("attention/", "connections/", "positions/"))
+  or part in tiny_models.WITH_EXPERTS
 ]
 WITH_LSTM = ("lm", tiny_models.LSTM)
 # (variant, whether its layers are scanned): each part in a looped stack, and in

@@ -27,6 +27,7 @@ GREEDY = DecodingOptions()
 BEAMS = DecodingOptions(num_beams=3, num_return=3)
 SAMPLES = DecodingOptions(temperature=1.0, num_return=2)
 BARE = DecodingOptions(start_before_prompt=False)
+UNTIED = "softmax/untied.gin"
 SCANNED = {"SCAN_LAYERS": True, "NUM_DECODER_LAYERS": 2}
 # The second layer of each pair sees three tokens back.
 BANDED = {"Windows.sizes": (None, 3), "NUM_DECODER_LAYERS": 2}
@@ -97,6 +98,11 @@ def by_a_slow_test(*case):
       by_a_slow_test("prefix_lm", (part,), {}, BEAMS)
       for part in tiny_models.PARTS
       if part.startswith("attention/")
+    ),
+    # Untied, a model does not go on writing padding after an empty prompt.
+    by_a_slow_test("lm", ("feed_forward/switch.gin", UNTIED), SCANNED, GREEDY),
+    by_a_slow_test(
+      "prefix_lm", ("feed_forward/mixture_of_experts.gin", UNTIED), {}, GREEDY
     ),
     by_a_slow_test(
       "prefix_lm", ("positions/t5_buckets_per_layer.gin",), {}, GREEDY

@@ -14,9 +14,9 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import Mlp
-from transformer_zoo.modules.first_layer import with_first_layer
 from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.other_layers import with_first_layer
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.stack import REMAT_POLICIES
 from transformer_zoo.modules.stack import Stack

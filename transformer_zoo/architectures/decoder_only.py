@@ -59,6 +59,7 @@ class DecoderOnly(nn.Module):
     self,
     decoder_input_tokens: jax.Array,
     *,
+    decoder_target_tokens: jax.Array | None = None,
     decoder_causal_attention: jax.Array | None = None,
     decoder_segment_ids: jax.Array | None = None,
     decoder_positions: jax.Array | None = None,
@@ -71,6 +72,8 @@ class DecoderOnly(nn.Module):
 
     Args:
       decoder_input_tokens: [B, L] ids: the targets shifted right.
+      decoder_target_tokens: [B, L] ids, whose padding parts like experts leave
+        out; None if they count all.
       decoder_causal_attention: [B, L], SeqIO's prefix feature: 1 where a token
         belongs to the prefix, whose tokens all see each other.
       decoder_segment_ids: [B, L], 1, 2, ... for packed examples, 0 padding.
@@ -88,10 +91,17 @@ class DecoderOnly(nn.Module):
       last_BL = masks.ends_of_runs(prefix_BL, decoder_segment_ids)
     if decoder_segment_ids is not None:
       mask_B1LL &= masks.segment_mask(decoder_segment_ids, decoder_segment_ids)
+    valid_BL = None
+    if decoder_target_tokens is not None:
+      valid_BL = decoder_target_tokens != self.pad_id
     return self.decoder.hidden(
       self.token_embedder(decoder_input_tokens),
       mask_B1LM=masks.Mask(
-        mask_B1LL, decoder_segment_ids, decoder_segment_ids, last_BL=last_BL
+        mask_B1LL,
+        decoder_segment_ids,
+        decoder_segment_ids,
+        last_BL=last_BL,
+        valid_BL=valid_BL,
       ),
       token_positions_1L=decoder_positions,
       deterministic=deterministic,
@@ -106,6 +116,7 @@ class DecoderOnly(nn.Module):
       prefix_BL = batch.get("decoder_causal_attention")
     return self.decode_hidden(
       batch["decoder_input_tokens"],
+      decoder_target_tokens=batch.get("decoder_target_tokens"),
       decoder_causal_attention=prefix_BL,
       decoder_segment_ids=batch.get("decoder_segment_ids"),
       decoder_positions=batch.get("decoder_positions"),

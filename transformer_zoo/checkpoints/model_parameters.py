@@ -35,6 +35,6 @@ def _scanned(part: nn.Module) -> nn.Module:
     for name, value in fields.items()
     if isinstance(value, nn.Module)
   }
-  if "scan" in fields and "first_layer" not in fields:
+  if "scan" in fields and "other_layer" not in fields:
     changes["scan"] = True
   return part.clone(**changes)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 import functools
+from typing import Any
 
 from flax import linen as nn
 import gin
@@ -81,7 +82,11 @@ class EncoderLayer(ConnectedLayer, nn.Module):
         deterministic=deterministic,
         **of_attention,
       ),
-      "mlp": functools.partial(self.mlp, deterministic=deterministic),
+      "mlp": functools.partial(
+        self.mlp,
+        deterministic=deterministic,
+        **_of_tokens(self.mlp, mask_B1LM),
+      ),
     }
     x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
     return self.joined(x_BLD, sublayers, deterministic=deterministic)
@@ -153,6 +158,25 @@ class DecoderLayer(ConnectedLayer, nn.Module):
         decoding=decoding,
         deterministic=deterministic,
       )
-    sublayers["mlp"] = functools.partial(self.mlp, deterministic=deterministic)
+    sublayers["mlp"] = functools.partial(
+      self.mlp,
+      deterministic=deterministic,
+      **_of_tokens(self.mlp, mask_B1LM, decoding),
+    )
     x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
     return self.joined(x_BLD, sublayers, deterministic=deterministic)
+
+
+def _of_tokens(
+  mlp: nn.Module,
+  mask_B1LM: jax.Array | masks.Mask | None,
+  decoding: cache.Decoding | None = None,
+) -> dict[str, Any]:
+  """The keywords of a feed-forward network that asks which tokens there are."""
+  if not getattr(mlp, "reads_tokens", False):
+    return {}
+  writes = decoding is not None and decoding.position is not None
+  return {
+    "valid_BL": None if writes else masks.tokens(mask_B1LM),
+    "may_drop": not writes,
+  }

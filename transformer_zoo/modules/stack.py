@@ -13,6 +13,7 @@ from transformer_zoo import axes
 from transformer_zoo import tracing
 from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import costs
 from transformer_zoo.modules.attention import fused_plan
 
 # What the backward pass is given: all; products except attention's, and what
@@ -166,6 +167,7 @@ class Stack(nn.Module):
       apply_layer = nn.scan(
         apply_layer,
         variable_broadcast="params",
+        variable_axes={costs.COLLECTION: 0},
         split_rngs={"params": False, "dropout": True},
         in_axes=in_axes,
         length=repeats,
@@ -175,7 +177,7 @@ class Stack(nn.Module):
       )
     scanned = nn.scan(
       apply_layer,
-      variable_axes={"params": 0, "cache": 0},
+      variable_axes={"params": 0, "cache": 0, costs.COLLECTION: 0},
       split_rngs={"params": True, "dropout": True},
       in_axes=in_axes,
       length=self.num_layers // repeats,

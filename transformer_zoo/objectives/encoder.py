@@ -19,6 +19,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
+from transformer_zoo.objectives.terms import with_costs
 
 Batch = Mapping[str, jax.Array]
 # (head, places [B, P] or None for all, further inputs of the head) -> float32
@@ -81,13 +82,13 @@ class EncoderObjective(Objective):
       dropout_key: key for dropout; None for no dropout.
 
     Returns:
-      A term for each loss, by its head.
+      A term for each loss, by its head, and for each cost of a part.
     """
     rngs = None if dropout_key is None else {"dropout": dropout_key}
     apply = functools.partial(
       model.apply, {"params": params}, rngs=rngs, deterministic=rngs is None
     )
-    hidden_BLD = apply(batch, method="hidden")
+    hidden_BLD, of_parts = with_costs(apply, batch, method="hidden")
     real_BL = batch["encoder_input_tokens"] != model.pad_id
     batch = {**batch, "encoder_real": real_BL}
 
@@ -96,9 +97,10 @@ class EncoderObjective(Objective):
         hidden_BLD, head, places_BP=places_BP, method="logits", **inputs
       )
 
-    return {
+    of_heads = {
       each.head: each(logits, batch) for each in (*self.losses, *self.auxiliary)
     }
+    return of_heads | of_parts
 
 
 def example_sums(

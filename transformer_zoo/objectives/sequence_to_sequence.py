@@ -13,6 +13,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.interface import Objective
 from transformer_zoo.objectives.terms import Term
+from transformer_zoo.objectives.terms import with_costs
 
 Batch = Mapping[str, jax.Array]
 # Fewer would add up gradients of the head too often, at no gain in speed; more
@@ -64,10 +65,11 @@ class SequenceToSequence(Objective):
 
     Returns:
       The term `tokens`, a sum over targets, with the sums `loss_sum` (nats,
-      without z-loss and smoothing), `z_loss_sum` and `correct_sum`.
+      without z-loss and smoothing), `z_loss_sum` and `correct_sum`; and a term
+      for each cost that parts of the model add (modules/costs.py).
     """
     rngs = None if dropout_key is None else {"dropout": dropout_key}
-    found, weights_BL = _of_tokens(
+    found, weights_BL, of_parts = _of_tokens(
       model,
       params,
       batch,
@@ -84,7 +86,7 @@ class SequenceToSequence(Objective):
     total = metrics["loss_sum"] + metrics["z_loss_sum"]
     if self.label_smoothing:
       total += jnp.sum(found.smoothing_BL * weights_BL)
-    return {"tokens": Term(total, jnp.sum(weights_BL), metrics)}
+    return {"tokens": Term(total, jnp.sum(weights_BL), metrics), **of_parts}
 
 
 def example_sums(
@@ -102,7 +104,7 @@ def example_sums(
     nats; `correct_sum`, how many of them are the likeliest; `weight_sum`, how
     many there are.
   """
-  found, weights_BL = _of_tokens(model, params, batch, None)
+  found, weights_BL, _ = _of_tokens(model, params, batch, None)
   return {
     "loss_sum": jnp.sum(found.nll_BL * weights_BL, axis=-1),
     "correct_sum": jnp.sum(found.correct_BL * weights_BL, axis=-1),
@@ -119,11 +121,16 @@ def _of_tokens(
   z_loss=0.0,
   label_smoothing=0.0,
   logits_chunk=LOGITS_CHUNK,
-) -> tuple[losses.TokenLosses, jax.Array]:
-  """The losses of each target, and its weight."""
+) -> tuple[losses.TokenLosses, jax.Array, dict[str, Term]]:
+  """The losses of each target, and its weight; the terms of costs of parts."""
   variables = {"params": params}
-  hidden = model.apply(
-    variables, batch, deterministic=rngs is None, rngs=rngs, method="hidden"
+  hidden, of_parts = with_costs(
+    model.apply,
+    variables,
+    batch,
+    deterministic=rngs is None,
+    rngs=rngs,
+    method="hidden",
   )
   of_tokens = losses.token_losses(
     functools.partial(model.apply, variables, method="logits"),
@@ -133,4 +140,5 @@ def _of_tokens(
     label_smoothing=label_smoothing,
     tokens=logits_chunk,
   )
-  return of_tokens, batch["decoder_loss_weights"].astype(jnp.float32)
+  weights_BL = batch["decoder_loss_weights"].astype(jnp.float32)
+  return of_tokens, weights_BL, of_parts

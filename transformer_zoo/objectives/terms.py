@@ -1,10 +1,13 @@
 """Terms, which an objective returns: sums, and the weights that divide them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from flax import struct
 import jax
 import jax.numpy as jnp
+
+from transformer_zoo.modules import costs
 
 
 @struct.dataclass
@@ -53,6 +56,42 @@ def sums(terms: Terms) -> dict[str, jax.Array]:
     for name, term in terms.items()
     for metric, value in {**term.metrics, "weight_sum": term.weight}.items()
   }
+
+
+def with_costs(
+  apply: Callable[..., Any], *arguments: Any, **keywords: Any
+) -> tuple[Any, dict[str, Term]]:
+  """Applies a model and makes terms of the costs that its parts add.
+
+  Args:
+    apply: The method of a model, which takes `mutable`.
+    *arguments: The arguments of the method.
+    **keywords: Its keyword arguments.
+
+  Returns:
+    What the method returns, and a term for each name of a cost: its sum over
+    parts and rows, which the number of rows divides.
+  """
+  made, found = apply(*arguments, mutable=[costs.COLLECTION], **keywords)
+  by_name = {}
+  for path, cost in jax.tree_util.tree_leaves_with_path(
+    found, is_leaf=lambda x: isinstance(x, costs.Cost)
+  ):
+    by_name.setdefault(path[-2].key, []).append(cost)
+  return made, {name: _term(each) for name, each in by_name.items()}
+
+
+def _term(parts: list[costs.Cost]) -> Term:
+  """The term of costs of one name."""
+  rows = parts[0].cost_B.shape[-1]
+  number = sum(each.cost_B.size for each in parts) // rows
+  total = sum(jnp.sum(each.cost_B) for each in parts)
+  metrics = {
+    f"{name}_sum": sum(jnp.sum(each.shares_B[name]) for each in parts) / number
+    for name in parts[0].shares_B
+  }
+  weight = jnp.asarray(rows, jnp.float32)
+  return Term(total, weight, {"loss_sum": total, **metrics})
 
 
 def _times(value: jax.Array, scale: float) -> jax.Array:

@@ -22,7 +22,7 @@ Replace = Callable[[str, nn.Module], nn.Module]
 
 # Fields whose parts have their parameters under another name, or directly under
 # the parent's name.
-_RENAMED = {"layer": "layers", "first_layer": "layers"}
+_RENAMED = {"layer": "layers", "other_layer": "layers"}
 _WITHOUT_NAME = frozenset(
   {"discriminator", "head", "layer_stack", "parts", "softmax", "transformer"}
 )

@@ -23,6 +23,8 @@ class Mask:
     first_BL: The first key that each query sees, int32 [1 or B, L]; None if
       that is the first of all.
     last_BL: The last key that each query sees; None as above.
+    valid_BL: True for tokens, False for padding, where the ids leave it open,
+      as causality hides padding too; None otherwise.
   """
 
   array_B1LM: jax.Array
@@ -30,6 +32,7 @@ class Mask:
   key_ids_BM: jax.Array | None = None
   first_BL: jax.Array | None = None
   last_BL: jax.Array | None = None
+  valid_BL: jax.Array | None = None
 
   @property
   def description(self) -> dict[str, jax.Array]:
@@ -42,6 +45,20 @@ class Mask:
 def whole(mask: jax.Array | Mask | None) -> jax.Array | None:
   """The array of a mask."""
   return mask.array_B1LM if isinstance(mask, Mask) else mask
+
+
+def tokens(mask: jax.Array | Mask | None) -> jax.Array | None:
+  """True for the tokens of a mask of a text that sees itself, [1 or B, L].
+
+  False is padding, which does not see itself; None if there may be none.
+  """
+  if isinstance(mask, Mask):
+    if mask.valid_BL is not None or mask.query_ids_BL is None:
+      return mask.valid_BL
+    return mask.query_ids_BL > 0
+  if mask is None:
+    return None
+  return jnp.diagonal(mask[:, 0], axis1=1, axis2=2)
 
 
 def ids_of_tokens(

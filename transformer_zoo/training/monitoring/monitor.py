@@ -22,6 +22,7 @@ _METRICS = {
   "loss_sum": "loss",
   "z_loss_sum": "z_loss",
   "correct_sum": "accuracy",
+  "dropped_sum": "dropped",
 }
 
 

@@ -100,19 +100,19 @@ def adafactor(
 
   Raises:
     ValueError: at `init`, a parameter of more than two axes (beside the
-      stack's) has no defined factoring.
+      stack's, and the experts') has no defined factoring.
   """
 
   def init_moment(path, parameter):
     own = shared.own_axes(path, parameter)
-    if len(own) > 2:
+    if len(own) - _lies_by_expert(path) > 2:
       name = jax.tree_util.keystr(path, simple=True, separator="/")
       raise ValueError(
         f"Adafactor cannot factor {name} of shape {parameter.shape}; "
         "parameters are vectors or matrices, or stacks of them"
       )
     shape = parameter.shape
-    if len(own) == 2 and min(shape[-2:]) >= min_dim_size_to_factor:
+    if len(own) >= 2 and min(shape[-2:]) >= min_dim_size_to_factor:
       return FactoredMoment(
         v_row=jnp.zeros(shape[:-1], jnp.float32),
         v_col=jnp.zeros(shape[:-2] + shape[-1:], jnp.float32),
@@ -169,3 +169,12 @@ def adafactor(
   optimizer = optax.GradientTransformation(init, update)
   clipped = shared.clipped(optimizer, clip_norm)
   return shared.with_state_dtype(clipped, state_dtype)
+
+
+def _lies_by_expert(path) -> bool:
+  """Whether the first axis of a parameter is of experts (modules/experts.py).
+
+  Their matrices are factored one by one, and clipped and scaled together, as
+  Mesh TensorFlow does.
+  """
+  return any(getattr(key, "key", None) == "expert" for key in path)

@@ -35,6 +35,7 @@ STANDARD_RULES: Rules = (
   ("lookup", "data"),
   ("vocab", "model"),
   ("mlp", "model"),
+  ("expert", None),
   ("heads", "model"),
   ("joined_kv", "model"),
   ("embed", "fsdp"),
