@@ -14,6 +14,7 @@ DOCUMENTING := $(VENV)/.installed-docs-$(STATE)
 ORACLES := $(VENV)/.installed-oracles-$(STATE)
 T5_PACKAGE := $(VENV)/t5_package
 T5X := $(VENV)/t5x
+MESH_TENSORFLOW := $(VENV)/mesh_tensorflow
 LIBTPU := $(VENV)/libtpu
 LOG := $(VENV)/install.log
 INSTALL := $(VENV_PYTHON) -m pip --disable-pip-version-check install --quiet \
@@ -46,7 +47,7 @@ install: $(RUNTIME)
 install-tests: $(TESTING) $(LIBTPU)
 
 quickstart: $(RUNTIME)
-	$(VENV)/bin/zoo ablate quickstart --jobs 2
+	$(VENV)/bin/zoo ablate quickstart --suite first_look --jobs 2
 
 # The tests of a file share fixtures and compiled programs: they stay together,
 # and files in their order, or those with few and long tests would come last.
@@ -74,9 +75,10 @@ test-oracles: test-oracles-pytorch test-oracles-t5
 test-oracles-pytorch: $(ORACLES)
 	OMP_NUM_THREADS=1 $(PYTEST) tests/oracles/pytorch
 
-# With the tasks of the t5 package, with T5X where its sources are.
-test-oracles-t5: $(ORACLES) $(T5_PACKAGE) $(if $(ZOO_PEERS),$(T5X))
-	$(if $(ZOO_PEERS),PYTHONPATH=$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
+# With the tasks of the t5 package, with Mesh TensorFlow, with T5X where its
+# sources are.
+test-oracles-t5: $(ORACLES) $(T5_PACKAGE) $(MESH_TENSORFLOW) $(if $(ZOO_PEERS),$(T5X))
+	PYTHONPATH=$(abspath $(MESH_TENSORFLOW))$(if $(ZOO_PEERS),:$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
 	  $(PYTEST) --ignore=tests/oracles/pytorch tests/oracles
 
 # The site of the documentation: build/docs/index.html. EXECUTE=cache runs the
@@ -126,6 +128,12 @@ $(ORACLES): $(TESTING)
 $(T5_PACKAGE): | $(TESTING)
 	rm -rf $@.partial
 	$(INSTALL) --no-deps --target $@.partial t5==0.9.4 babel==2.18.0
+	mv $@.partial $@
+
+# Apart from the project, as the t5 package is.
+$(MESH_TENSORFLOW): | $(TESTING)
+	rm -rf $@.partial
+	$(INSTALL) --no-deps --target $@.partial mesh-tensorflow==0.1.21
 	mv $@.partial $@
 
 # Its own requirements name the newest commits of Flax and others; what it

@@ -51,7 +51,9 @@ _ALL_PARTS = sorted(
 )
 # Those of encoders alone.
 SHARING = [part for part in _ALL_PARTS if part.startswith("sharing/")]
-PARTS = [part for part in _ALL_PARTS if part not in SHARING]
+# Those of encoder-decoders with an encoder of its own alone.
+STACKS = [part for part in _ALL_PARTS if part.startswith("stacks/")]
+PARTS = [part for part in _ALL_PARTS if part not in (*SHARING, *STACKS)]
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
   "bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama", "lm",

@@ -12,6 +12,7 @@ from transformer_zoo.errors import UserError
 SHAW = "positions/shaw.gin"
 MUSIC = "positions/music_transformer.gin"
 FACTORIZED = "softmax/factorized.gin"
+TRANSPARENT = "stacks/transparent_attention.gin"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,18 @@ FACTORIZED = "softmax/factorized.gin"
       ("t5_1_0",),
       "DecoderLayer.encoder_decoder_attention=None",
       "DecoderLayer.encoder_decoder_attention is None, but there is an encoder",
+    ),
+    (
+      ("t5_1_0", TRANSPARENT),
+      "encoder/Transformer.mix=None",
+      "2 layers of the decoder attend to memories of their own, but the "
+      "encoder gives one output; bind encoder/Transformer.mix = @MixOfEachLay",
+    ),
+    (
+      ("t5_1_0", TRANSPARENT),
+      "MixOfEachLayer.num_layers=3",
+      "2 layers of the decoder attend to memories of their own, but the "
+      "encoder gives 3 memories",
     ),
     (
       ("llama",),

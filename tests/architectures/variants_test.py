@@ -13,11 +13,13 @@ PARTS = [
   or part in tiny_models.WITH_EXPERTS
 ]
 WITH_LSTM = ("lm", tiny_models.LSTM)
+OF_STACKS = [("t5_1_0", part) for part in tiny_models.STACKS]
 # (variant, whether its layers are scanned): each part in a looped stack, and in
 # two that are scanned.
 VARIANTS = [
   *(((name,), False) for name in tiny_models.ARCHITECTURES),
   (WITH_LSTM, False),
+  *((variant, False) for variant in OF_STACKS),
   *((("lm", part), False) for part in PARTS),
   *((("t5_1_0", part), True) for part in PARTS),
 ]
@@ -33,7 +35,8 @@ def named(variant):
 def setting(variant, *, scan: bool):
   """(batch -> logits, what makes batches)."""
   # One layer of a part in a loop: there are two of it in a scan.
-  of_part = len(variant) > 1 and not scan and variant != WITH_LSTM
+  whole = (WITH_LSTM, *OF_STACKS)
+  of_part = len(variant) > 1 and not scan and variant not in whole
   layers = {"NUM_DECODER_LAYERS": 1} if of_part else {}
   model, converter = tiny_models.build(*variant, **layers)
   params = tiny_models.random_parameters(model)

@@ -117,7 +117,7 @@ def for_inference(
     vocabulary_path: The path of the vocabulary; None for the one beside the
       checkpoint, or its task's.
     extra: Further overrides before the user's.
-    defaults: Further bindings of what nothing else binds.
+    defaults: Further bindings that apply if nothing else sets the parameter.
 
   Raises:
     UserError: There is no checkpoint, or nothing describes its model.

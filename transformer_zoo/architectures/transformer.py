@@ -170,7 +170,8 @@ class Transformer(nn.Module):
     if self.norm is not None:
       x_BLD = self.norm.copy(name=self.norm_name)(x_BLD)
     if self.mix is not None:
-      x_BLD = self.mix([first_BLD, *states_NBLD][:-1] + [x_BLD])
+      states = [first_BLD, *states_NBLD][:-1] + [x_BLD]
+      x_BLD = self.mix(states, deterministic=deterministic)
     return self._dropped_out(x_BLD, deterministic)
 
   @nn.nowrap

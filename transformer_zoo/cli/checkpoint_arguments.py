@@ -100,7 +100,7 @@ def load_for_inference(
     arguments: The parsed arguments, with `gin_file`, `checkpoint` and
       `vocabulary`; URLs are replaced by folders.
     extra: Further overrides before the user's.
-    defaults: Further bindings of what nothing else binds.
+    defaults: Further bindings that apply if nothing else sets the parameter.
 
   Raises:
     UserError: There is no checkpoint, or nothing describes its model.

@@ -42,6 +42,7 @@ COMMANDS = {
   "report": "report",
   "train-vocabulary": "train_vocabulary",
   "doctor": "doctor",
+  "demo": "demo",
 }
 USER_ERROR = 2
 NOT_FINITE = 3

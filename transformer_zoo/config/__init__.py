@@ -88,8 +88,8 @@ def load(
       only what it reaches is checked. None checks everything except required
       parameters and unused bindings.
     given: The parameters of the root that `call` will pass.
-    defaults: The bindings `NAME=VALUE` of what nothing else binds; they may be
-      unused.
+    defaults: Bindings `NAME=VALUE` that apply if nothing else sets the
+      parameter; they may be unused.
     allow_unused: Whether `bindings` may be unused.
 
   Raises:
@@ -135,7 +135,7 @@ def check_names(
     bindings: The overrides; see `load`.
     search_paths: The folders that are searched first.
     root: The configurable that will run.
-    defaults: The bindings of what nothing else binds.
+    defaults: Bindings that apply if nothing else sets the parameter.
 
   Returns:
     The values of macros, with references as they are.

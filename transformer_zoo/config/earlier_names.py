@@ -37,7 +37,7 @@ _OF_DEBERTA_IN_STACK = re.compile(
 )
 _FIRST_LAYER = re.compile(rf"{_SCOPE}Stack\.first_layer(?=\s*=)", re.M)
 _STACK = re.compile(
-  r"^(?!.*(?:layer_stack|with_\w+\.stack)\b)([^#\n]*=.*)"
+  r"^(?!.*(?:layer_stack|\.stack)\b)([^#\n]*=.*)"
   r"@((?:[\w.]+/)*)Stack\(\)",
   re.M,
 )

@@ -151,7 +151,7 @@ def count(
 
 
 def trace(function: Callable, *arguments, **keywords) -> core.Jaxpr:
-  """Returns the jaxpr of one call, without what nothing uses."""
+  """Returns the jaxpr of one call, without unused equations."""
   closed = jax.make_jaxpr(function)(*arguments, **keywords)
   used = [True] * len(closed.jaxpr.outvars)
   jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, used)

@@ -1,7 +1,8 @@
-"""Mixes of the states of a stack's layers, for encoders that are not trained.
+"""Mixes of the states of a stack's layers.
 
-Devlin et al. 2019, section 5.3: a tagger over the concatenation of the last
-four layers comes near to fine-tuning.
+For encoders that are not trained (Devlin et al. 2019, section 5.3: a tagger
+over the concatenation of the last four layers comes near to fine-tuning), and
+for decoders whose layers read all layers of an encoder.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ import jax.numpy as jnp
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.parts import part
 
 KINDS = ("sum", "mean", "concatenation", "learned")
 
@@ -40,15 +43,19 @@ class LayerMix(nn.Module):
     super().__post_init__()
 
   @nn.compact
-  def __call__(self, states: Sequence[jax.Array]) -> jax.Array:
+  def __call__(
+    self, states: Sequence[jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
     """Mixes states [B, L, D].
 
     Args:
       states: What enters the first layer, and the output of each.
+      deterministic: Not used: there is no dropout.
 
     Raises:
       UserError: there is no such layer.
     """
+    del deterministic
     for layer in self.layers:
       if not -len(states) <= layer < len(states):
         raise UserError(
@@ -69,3 +76,44 @@ class LayerMix(nn.Module):
 
   def _parameter(self, name: str, init, size: int) -> jax.Array:
     return self.param(name, axes.partitioned(init, None), (size,), jnp.float32)
+
+
+@gin.register
+class MixOfEachLayer(nn.Module):
+  """A mix of all states of an encoder for each layer of a decoder.
+
+  Transparent attention (Bapna et al. 2018, section 4.1): a softmax over what
+  enters the encoder and what each of its layers gives, of which the last is
+  normalized, with weights for each layer of the decoder. As in Mesh
+  TensorFlow, weights begin with deviation 1 / sqrt(states) and dropout is
+  applied to them before the softmax.
+
+  Attributes:
+    num_layers: The number of layers of the decoder.
+    dropout: Applied to the weights; axis 0 must be shared, so that all rows of
+      a batch have one draw.
+  """
+
+  num_layers: int
+  dropout: nn.Module = part(Dropout, broadcast_dims=(0,))
+
+  @nn.compact
+  def __call__(
+    self, states: Sequence[jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
+    """Returns [B, N, L, D], what each of N layers reads.
+
+    Args:
+      states: What enters the first layer, and the output of each, [B, L, D].
+      deterministic: no dropout.
+    """
+    number = len(states)
+    weights_SN = self.param(
+      "weights",
+      axes.partitioned(nn.initializers.normal(number**-0.5), None, None),
+      (number, self.num_layers),
+      jnp.float32,
+    )
+    weights_SN = self.dropout(weights_SN[None], deterministic=deterministic)[0]
+    weights_SN = jax.nn.softmax(weights_SN, axis=0).astype(states[0].dtype)
+    return jnp.einsum("sbld,sn->bnld", jnp.stack(list(states)), weights_SN)

@@ -26,6 +26,7 @@ from transformer_zoo.studies.execution import single_run
 from transformer_zoo.studies.execution import slurm
 from transformer_zoo.studies.execution.schedule import Schedule
 from transformer_zoo.studies.report import files
+from transformer_zoo.studies.report import page
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import scores
@@ -259,13 +260,13 @@ def _names(planned: Sequence[PlannedStudy]) -> Mapping[pathlib.Path, str]:
 def _report(each: PlannedStudy, failures: Mapping) -> Outcome:
   found = analysis.analyse(results.read(each.folder))
   text = files.write(found)
+  written = report.write(found)
   console = rich.console.Console(highlight=False)
   if console.is_terminal:
     console.print(_table(each, each.study.question))
-    print("open the page in a browser:")
+    print(page.how_to_open(written), flush=True)
   else:
-    print(f"\n{text}")
-  print(report.write(found), flush=True)
+    print(f"\n{text}\n{written}", flush=True)
   return Outcome(
     each.folder,
     tuple(

@@ -12,6 +12,7 @@ STUDIES = {
   "small_night": ("table2", "table11", "table12", "table15"),
   "miniature_4x": ("table4", "table2_denoising"),
   "miniature_16x": ("table4",),
+  "first_look": ("quickstart",),
   "paper": ("table2", "table13", "table14"),
 }
 

@@ -191,6 +191,50 @@ def test_finished_jobs_take_no_more_time():
   assert [job.seconds for job in found] == [20.0, 0.0]
 
 
+# The quickstart in two processes, which other work slowed by and by: when each
+# run started and ended after the command, and how long its parts took.
+RECORDED = {
+  # Name: (start, end, starting, training, evaluating).
+  "pretrain-0": (74, 381, 30, 228, 8),
+  "scratch-0": (74, 364, 20, 181, 44),
+  "pretrain-1": (364, 719, 3, 343, 5),
+  "finetune-0": (381, 700, 5, 238, 72),
+  "scratch-1": (700, 1012, 6, 250, 47),
+  "finetune-1": (719, 1035, 8, 257, 41),
+}
+
+
+@pytest.mark.parametrize("now", [364, 381, 700, 719])
+def test_the_time_left_of_a_recorded_study_is_right_within_a_quarter(now):
+  runs = {
+    name: make_run(name.partition("-")[0].replace("scratch", "finetune"), name)
+    for name in RECORDED
+  }
+  for seed in "01":
+    after = (runs[f"pretrain-{seed}"].folder,)
+    name = f"finetune-{seed}"
+    runs[name] = dataclasses.replace(runs[name], starts=after)
+  flops = {"pretrain": 3.78e12, "finetune": 2.74e12}
+  known = [
+    FinishedRun(run.phase, "", flops[run.phase], *RECORDED[name][2:])
+    for name, run in runs.items()
+    if RECORDED[name][1] <= now
+  ]
+  predicted = Durations(
+    lambda: {run.folder: flops[run.phase] for run in runs.values()}, known
+  )
+  left = predicted.left(
+    [
+      (runs[name], now - began)
+      for name, (began, end, *_) in RECORDED.items()
+      if began <= now < end
+    ],
+    [runs[name] for name, (began, *_) in RECORDED.items() if began > now],
+  )
+  expected = max(end for _, end, *_ in RECORDED.values()) - now
+  assert durations.together(left, 2) == pytest.approx(expected, rel=0.25)
+
+
 def lasting(name, seconds, *starts, **of_job):
   starts = tuple(one.run.folder for one in starts)
   job = make_job(name, starts=starts, **of_job)

@@ -1,4 +1,4 @@
-"""Examples by index: what every source gives, and what it is asked for."""
+"""Examples by index: the interface of every source."""
 
 import dataclasses
 from typing import Any, Protocol

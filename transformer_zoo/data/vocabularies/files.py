@@ -66,7 +66,7 @@ _OF_MODELS = {
   "xlm-roberta": "XLMRobertaTokenizer",
   "xlnet": "XLNetTokenizer",
 }
-# Models whose class `AutoTokenizer` passes over, whichever files name; None for
+# Models whose class `AutoTokenizer` ignores, whatever the files name; None for
 # none, whose tokenizer.json is read as it stands.
 _OF_MODELS_ALONE = {
   "bloom": None,

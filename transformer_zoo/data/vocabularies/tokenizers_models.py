@@ -380,7 +380,7 @@ def _add(
 def tokenizer_json(
   path: str, extra_ids: int | None, lower_case: bool | None
 ) -> TokenizersModel:
-  """Returns the tokenizer of a tokenizer.json, whichever its model.
+  """Returns the tokenizer of a tokenizer.json, of any model.
 
   It is without special pieces that a config.json beside it has no rows for, if
   nothing needs them: many copies of Llama 2 have such a <pad>. If the files

@@ -198,7 +198,7 @@ def _costs_of(run, search_paths, known, with_executed) -> RunCosts:
 def _count(with_executed: bool) -> RunCosts:
   """Counts the costs of the run that gin is configured for."""
   run = settings.Run.of_loaded()
-  # Encoders leave out what nothing reads of the last layer, as mask decoders
+  # Encoders leave out the unread outputs of the last layer, as mask decoders
   # and query streams do; a scan computes it.
   if run.step.trainable == trainable.ALL and run.step.model.offers.has_decoder:
     # Traced layer by layer, T5 base takes five times as long. Scanning adds

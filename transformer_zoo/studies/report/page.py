@@ -4,7 +4,9 @@ A page is one file that needs no network: style, script and charts stand in it.
 Templates escape every text; charts alone are markup.
 """
 
+import os
 import pathlib
+import sys
 
 import jinja2
 
@@ -27,6 +29,18 @@ def render(template: str, **values: object) -> str:
     The page as HTML.
   """
   return _ENVIRONMENT.get_template(template).render(values)
+
+
+def how_to_open(path: pathlib.Path) -> str:
+  """Returns a sentence on how to open a page, for the terminal."""
+  text = f"Open {path} in a browser."
+  has_display = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+  if sys.platform == "linux" and not has_display:
+    text += (
+      f"\nFrom another machine: python -m http.server --directory {path.parent}"
+      f", then http://THIS_MACHINE:8000/{path.name}"
+    )
+  return text
 
 
 _ENVIRONMENT = jinja2.Environment(

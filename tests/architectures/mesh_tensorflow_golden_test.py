@@ -1,0 +1,19 @@
+"""Modifications of T5 against recorded outputs of Mesh TensorFlow.
+
+tests/golden/mesh_tensorflow.py says of which;
+tests/oracles/mesh_tensorflow/record.py records them, and
+mesh_tensorflow_test.py beside it compares live.
+"""
+
+import pytest
+
+from tests.golden import mesh_tensorflow as golden
+from tests.golden import variants
+
+
+@pytest.mark.parametrize(
+  ("name", "gradient"), variants.cases(golden.VARIANTS, golden.VARIANTS)
+)
+def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
+  compute = variants.of_scanned(variants.outputs, gradient=gradient)
+  variants.assert_recorded(golden.path(name), *golden.setting(name), compute)

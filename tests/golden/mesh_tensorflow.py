@@ -1,0 +1,40 @@
+"""Variants that are compared with Mesh TensorFlow, and on what.
+
+They are modifications of T5 that Narang et al. 2021 compare.
+tests/oracles/mesh_tensorflow/mesh_tensorflow_test.py compares live, and
+records what tests/architectures/mesh_tensorflow_golden_test.py compares
+without TensorFlow.
+"""
+
+import pathlib
+
+from tests import tiny_models
+from tests.golden import variants
+from tests.golden.variants import Variant
+
+FOLDER = pathlib.Path(__file__).parent / "mesh_tensorflow"
+LAYER_NORM = ("LayerNorm.epsilon=1e-6",)
+VARIANTS = {
+  "vanilla": Variant("t5_1_0"),
+  "elu": Variant("t5_1_0", ("feed_forward/elu",)),
+  "selu": Variant("t5_1_0", ("feed_forward/selu",)),
+  "sigmoid": Variant("t5_1_0", ("feed_forward/sigmoid",)),
+  "softplus": Variant("t5_1_0", ("feed_forward/softplus",)),
+  "layer_norm": Variant(
+    "t5_1_0", ("normalization/layer_norm",), bindings=LAYER_NORM
+  ),
+}
+
+
+def path(name: str) -> pathlib.Path:
+  """tests/golden/mesh_tensorflow/<name>.npz."""
+  return FOLDER / f"{name}.npz"
+
+
+def setting(name: str):
+  """Returns model, weights, batch; nothing of them is recorded."""
+  model, converter = VARIANTS[name].build()
+  batch = tiny_models.lay_out(
+    converter, variants.examples(), packing=False, width=28
+  )
+  return model, tiny_models.random_parameters(model), batch

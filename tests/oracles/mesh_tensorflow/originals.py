@@ -1,0 +1,235 @@
+"""Tiny models of Mesh TensorFlow with our parameters: logits and gradients.
+
+Imported in a process of its own: TensorFlow builds graphs in it
+(`mesh_tensorflow_test.py`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+import re
+from typing import Any
+
+from tests.oracles.mesh_tensorflow import stand_ins  # noqa: F401 (goes first)
+
+# isort: split
+import mesh_tensorflow as mtf
+from mesh_tensorflow.transformer import transformer
+from mesh_tensorflow.transformer import transformer_layers as layers
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+# The sizes of tests/tiny_models.py.
+D_MODEL, D_FF, HEADS, D_KV, NUM_LAYERS, VOCABULARY = 24, 36, 4, 8, 2, 48
+# Rules that make the name of a variable of the path of our parameter, all of
+# them in this order. The names of classes are left out of those of variables.
+NAMES = (
+  (r"token_embedder/embedding", "shared/embedding"),
+  (r"/(encoder|decoder)_norm/", "/rms_norm/"),
+  (
+    r"/relpos_bias/rel_embedding",
+    "/layers_0/attention/relative_attention_bias",
+  ),
+  (r"/layers_(\d)/", r"/block_00\1/"),
+  (r"/pre_(?:self_)?attention_layer_norm/", "/layer_000/rms_norm/"),
+  (r"/pre_cross_attention_layer_norm/", "/layer_001/rms_norm/"),
+  (r"^(encoder.*)/pre_mlp_layer_norm/", r"\1/layer_001/rms_norm/"),
+  (r"^(decoder.*)/pre_mlp_layer_norm/", r"\1/layer_002/rms_norm/"),
+  (r"/(?:self_)?attention/", "/layer_000/"),
+  (r"/encoder_decoder_attention/", "/layer_001/"),
+  (r"^(encoder.*)/mlp/", r"\1/layer_001/"),
+  (r"^(decoder.*)/mlp/", r"\1/layer_002/"),
+  (
+    r"/(q)uery/kernel|/(k)ey/kernel|/(v)alue/kernel|/(o)ut/kernel",
+    r"/\1\2\3\4",
+  ),
+)
+ATTENTION = {"num_heads": HEADS, "key_value_size": D_KV, "dropout_rate": 0.0}
+SELF_ATTENTION = [
+  layers.SelfAttention,
+  {**ATTENTION, "relative_attention_type": "bias_shared"},
+]
+CROSS_ATTENTION = [layers.EncDecAttention, ATTENTION]
+
+
+def mlp(activation: str | Sequence[str] = "relu") -> list[Any]:
+  """The feed-forward network of an activation, or of gate and value."""
+  return [
+    layers.DenseReluDense,
+    {"hidden_size": D_FF, "activation": activation},
+  ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Original:
+  """An encoder-decoder of Mesh TensorFlow.
+
+  Attributes:
+    encoder: The sublayers of a layer of the encoder, as `make_layer_stack` of
+      the original takes them.
+    decoder: Those of a layer of the decoder.
+    sublayer: What stands around each sublayer; `CALL` is itself.
+    final: What comes after the last layer.
+    embedding: The class of the embeddings and, where it is tied, the softmax.
+    shares_embedding: Whether both sides have one table.
+    ties_softmax: Whether the softmax is the table of the decoder.
+    names: Rules after `NAMES`.
+  """
+
+  encoder: Sequence[Any] = (SELF_ATTENTION, mlp())
+  decoder: Sequence[Any] = (SELF_ATTENTION, CROSS_ATTENTION, mlp())
+  sublayer: Sequence[Callable] = (
+    transformer.sublayer_rms_norm,
+    transformer.sublayer_call_layer,
+    transformer.sublayer_residual,
+  )
+  final: Sequence[Callable] = (transformer.sublayer_rms_norm,)
+  embedding: Callable = transformer.VocabEmbedding
+  shares_embedding: bool = True
+  ties_softmax: bool = True
+  names: Sequence[tuple[str, str]] = ()
+
+  def model(self) -> transformer.Bitransformer:
+    """Returns the model; it makes its variables where it is called."""
+
+    def side(name, sublayers):
+      stack = transformer.make_layer_stack(
+        sublayers,
+        functools.partial(
+          transformer.LayerStack,
+          sublayers_initial=[],
+          sublayers_per_layer=self.sublayer,
+          sublayers_final=self.final,
+        ),
+        NUM_LAYERS,
+      )
+      return transformer.Unitransformer(
+        stack,
+        d_model=D_MODEL,
+        input_vocab_size=VOCABULARY,
+        output_vocab_size=VOCABULARY if name == "decoder" else None,
+        autoregressive=name == "decoder",
+        max_length=1,
+        shared_embedding_and_softmax_weights=self.ties_softmax,
+        name=name,
+        layout="",
+        mesh_shape="",
+        vocab_divisor=1,
+        positional_embedding=False,
+      )
+
+    transformer.get_vocab_embedding_cls = lambda: self.embedding
+    return transformer.Bitransformer(
+      side("encoder", self.encoder),
+      side("decoder", self.decoder),
+      self.shares_embedding,
+    )
+
+  def name(self, path: str) -> str:
+    """Returns the name of the variable of one of our parameters."""
+    for pattern, replacement in (*NAMES, *self.names):
+      path = re.sub(pattern, replacement, path)
+    return path
+
+
+def outputs(
+  original: Original,
+  parameters: Mapping[str, np.ndarray],
+  batch: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+  """Returns what `tests.golden.variants.outputs` returns of our model.
+
+  Args:
+    original: The model.
+    parameters: Our parameters by path.
+    batch: SeqIO's features of an encoder-decoder, padded with 0.
+  """
+  tf.reset_default_graph()
+  graph = mtf.Graph()
+  mesh = mtf.Mesh(graph, "mesh")
+
+  def tokens(name):
+    rows, length = batch[name].shape
+    return mtf.import_tf_tensor(
+      mesh,
+      tf.constant(batch[name], tf.int32),
+      [mtf.Dimension("batch", rows), mtf.Dimension("length", length)],
+    )
+
+  targets = tokens("decoder_target_tokens")
+  model = original.model()
+  logits, _ = model.call_simple(
+    tokens("encoder_input_tokens"), targets, compute_loss=False, mode="eval"
+  )
+  vocabulary = model.output_vocab_dim
+  loss = mtf.reduce_sum(
+    mtf.layers.softmax_cross_entropy_with_logits(
+      logits, mtf.one_hot(targets, vocabulary), vocabulary
+    )
+    * mtf.cast(mtf.greater(targets, 0), tf.float32)
+  )
+  variables = graph.trainable_variables
+  slopes = mtf.gradients([loss], [each.outputs[0] for each in variables])
+  paths = _paths(original, variables, parameters)
+
+  mesh_impl = mtf.placement_mesh_impl.PlacementMeshImpl([], {}, [""])
+  lowering = mtf.Lowering(graph, {mesh: mesh_impl})
+  fetched = {
+    "logits": lowering.export_to_tf_tensor(logits),
+    "loss": lowering.export_to_tf_tensor(loss),
+  }
+  for variable, slope in zip(variables, slopes, strict=True):
+    fetched[paths[variable.name]] = lowering.export_to_tf_tensor(slope)
+  with tf.Session() as session:
+    for variable in variables:
+      master = variable.get_master()
+      value = parameters[paths[variable.name]].reshape(master.shape)
+      master.load(value, session)
+    session.run(lowering.copy_masters_to_slices())
+    found = session.run(fetched)
+  found["logits"] = found["logits"][batch["decoder_target_tokens"] > 0]
+  for path, value in parameters.items():
+    found[f"gradient/{path}"] = found.pop(path).reshape(value.shape)
+  return found
+
+
+def _paths(original, variables, parameters) -> dict[str, str]:
+  """Returns the path of our parameter of each variable."""
+  by_name = {original.name(path): path for path in parameters}
+  paths = {
+    each.name: by_name.pop(re.sub(r"/[A-Z]\w*", "", each.name), None)
+    for each in variables
+  }
+  unknown = [name for name, path in paths.items() if path is None]
+  assert not unknown and not by_name, f"{unknown} are not ours: {by_name}"
+  return paths
+
+
+def with_mlp(*arguments) -> Original:
+  """T5 with another feed-forward network."""
+  network = mlp(*arguments)
+  return Original(
+    (SELF_ATTENTION, network), (SELF_ATTENTION, CROSS_ATTENTION, network)
+  )
+
+
+TRUE_LAYER_NORM = (
+  (r"/rms_norm/", "/true_layer_norm/layer_prepostprocess/layer_norm/"),
+  (r"/layer_norm/(\w+)$", r"/layer_norm/layer_norm_\1"),
+)
+ORIGINALS = {
+  "vanilla": Original(),
+  "elu": with_mlp("elu"),
+  "selu": with_mlp("selu"),
+  "sigmoid": with_mlp("sigmoid"),
+  "softplus": with_mlp("softplus"),
+  "layer_norm": Original(
+    sublayer=(
+      transformer.sublayer_true_layer_norm,
+      transformer.sublayer_call_layer,
+      transformer.sublayer_residual,
+    ),
+    final=(transformer.sublayer_true_layer_norm,),
+    names=TRUE_LAYER_NORM,
+  ),
+}
