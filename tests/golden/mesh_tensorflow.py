@@ -8,6 +8,8 @@ without TensorFlow.
 
 import pathlib
 
+import jax
+
 from tests import tiny_models
 from tests.golden import variants
 from tests.golden.variants import Variant
@@ -23,6 +25,9 @@ VARIANTS = {
   "layer_norm": Variant(
     "t5_1_0", ("normalization/layer_norm",), bindings=LAYER_NORM
   ),
+  "rezero": Variant("t5_1_0", ("connections/rezero",)),
+  "rezero_pre_norm": Variant("t5_1_0", ("connections/rezero_pre_norm",)),
+  "fixup": Variant("t5_1_0", ("connections/fixup",)),
 }
 
 
@@ -37,4 +42,9 @@ def setting(name: str):
   batch = tiny_models.lay_out(
     converter, variants.examples(), packing=False, width=28
   )
-  return model, tiny_models.random_parameters(model), batch
+  # Without norms larger numbers would amplify rounding from layer to layer.
+  params = jax.tree.map(
+    lambda value: value if value.ndim else 0.3 * value,
+    tiny_models.random_parameters(model),
+  )
+  return model, params, batch

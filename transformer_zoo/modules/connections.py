@@ -1,7 +1,8 @@
 """Connections of a layer's sublayers with the residual stream.
 
 A connection takes x and the sublayers by name, in their order, and is a choice
-of where to normalize: `norm(name)` makes a normalization of that name.
+of where to normalize: `norm(name)` makes a normalization of that name. Scalars
+of its own lie beside the norms in the parameters of the layer.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,8 +10,14 @@ from collections.abc import Callable, Mapping
 import gin
 import jax
 
+from transformer_zoo.modules import scalars
+
 Function = Callable[[jax.Array], jax.Array]
 Sublayers = Mapping[str, Function]
+
+_SCALE = scalars.Scale(initial=1.0)
+_SCALE_FROM_ZERO = scalars.Scale(initial=0.0)
+_SHIFT = scalars.Shift()
 
 
 @gin.register(module="connections")
@@ -117,3 +124,62 @@ def parallel_norms(
     dropout(sublayer(norm(f"pre_{name}_layer_norm")(x)))
     for name, sublayer in sublayers.items()
   )
+
+
+@gin.register(module="connections")
+def rezero(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """Adds dropout(sublayer(x)) to x, times a number that begins at 0.
+
+  ReZero (Bachlechner et al. 2021, section 3) without a norm: each layer begins
+  as the identity.
+  """
+  del norm
+  for name, sublayer in sublayers.items():
+    scale = _SCALE_FROM_ZERO.copy(name=f"{name}_scale")
+    x = x + scale(dropout(sublayer(x)))
+  return x
+
+
+@gin.register(module="connections")
+def rezero_pre_norm(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """Adds dropout(sublayer(norm(x))) to x, times a number that begins at 0.
+
+  ReZero with a norm (Narang et al. 2021, table 1).
+  """
+  for name, sublayer in sublayers.items():
+    scale = _SCALE_FROM_ZERO.copy(name=f"{name}_scale")
+    y = sublayer(norm(f"pre_{name}_layer_norm")(x))
+    x = x + scale(dropout(y))
+  return x
+
+
+@gin.register(module="connections")
+def fixup(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """Adds scale * dropout(sublayer(x + shift)) to x, both of them numbers.
+
+  Fixup (Zhang et al. 2019, section 3; `fixup_layers.py` of Mesh TensorFlow)
+  without a norm; the scale begins at 1 and the shift at 0.
+  """
+  del norm
+  for name, sublayer in sublayers.items():
+    y = sublayer(_SHIFT.copy(name=f"pre_{name}_shift")(x))
+    x = x + _SCALE.copy(name=f"{name}_scale")(dropout(y))
+  return x

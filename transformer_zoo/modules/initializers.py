@@ -24,6 +24,7 @@ zeros = initializers.zeros
 # One function for one deviation: models that are read twice are equal.
 _normal = functools.cache(initializers.normal)
 _truncated_normal = functools.cache(initializers.truncated_normal)
+_variance_scaling = functools.cache(initializers.variance_scaling)
 
 
 @gin.register(module="initializers")
@@ -66,6 +67,28 @@ def residual_deviation(stddev: float, num_layers: int) -> float:
   section 2.3).
   """
   return stddev / (2 * num_layers) ** 0.5
+
+
+@gin.register(module="initializers")
+def fixup_attention(num_sublayers: int) -> Initializer:
+  """Glorot's uniform distribution, divided by num_sublayers^(1/6).
+
+  Of queries, keys and values, four matrices in a row with the output's (Zhang
+  et al. 2019, section 3; `fixup_layers.py` of Mesh TensorFlow).
+
+  Args:
+    num_sublayers: The number of sublayers of the whole model.
+  """
+  return _variance_scaling(num_sublayers ** (-1 / 3), "fan_avg", "uniform")
+
+
+@gin.register(module="initializers")
+def fixup_feed_forward(num_sublayers: int) -> Initializer:
+  """He's uniform distribution, divided by sqrt(num_sublayers).
+
+  Of the first of two matrices; as `fixup_attention` otherwise.
+  """
+  return _variance_scaling(2 / num_sublayers, "fan_in", "uniform")
 
 
 gin.external_configurable(fan_in_normal, "fan_in_normal", module="initializers")

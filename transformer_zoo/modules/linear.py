@@ -9,6 +9,9 @@ import jax.numpy as jnp
 
 from transformer_zoo import axes
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules import scalars
+
+_INPUT_SHIFT = scalars.Shift()
 
 
 @jax.custom_vjp
@@ -54,15 +57,20 @@ class Linear(nn.Module):
       mesh divides.
     kernel_init: distribution of the kernel.
     use_bias: whether to add a bias, initially 0.
+    use_input_shift: whether a number is added to x first, initially 0 (Fixup:
+      Zhang et al. 2019, section 3).
   """
 
   kernel_axes: tuple[str | None, str | None] = ("embed", "mlp")
   kernel_init: Callable = initializers.fan_in_truncated_normal
   use_bias: bool = False
+  use_input_shift: bool = False
 
   @nn.compact
   def __call__(self, x: jax.Array, features: int) -> jax.Array:
     """Maps [..., in] to [..., features]."""
+    if self.use_input_shift:
+      x = _INPUT_SHIFT.copy(name="input")(x)
     kernel = self.param(
       "kernel",
       axes.partitioned(self.kernel_init, *self.kernel_axes),

@@ -14,6 +14,7 @@ from tests.oracles.mesh_tensorflow import stand_ins  # noqa: F401 (goes first)
 
 # isort: split
 import mesh_tensorflow as mtf
+from mesh_tensorflow.transformer import fixup_layers
 from mesh_tensorflow.transformer import transformer
 from mesh_tensorflow.transformer import transformer_layers as layers
 import numpy as np
@@ -31,18 +32,14 @@ NAMES = (
     "/layers_0/attention/relative_attention_bias",
   ),
   (r"/layers_(\d)/", r"/block_00\1/"),
-  (r"/pre_(?:self_)?attention_layer_norm/", "/layer_000/rms_norm/"),
-  (r"/pre_cross_attention_layer_norm/", "/layer_001/rms_norm/"),
-  (r"^(encoder.*)/pre_mlp_layer_norm/", r"\1/layer_001/rms_norm/"),
-  (r"^(decoder.*)/pre_mlp_layer_norm/", r"\1/layer_002/rms_norm/"),
+  (r"/pre_(\w+)_layer_norm/", r"/\1/rms_norm/"),
+  (r"/pre_(\w+)_shift/", r"/\1/"),
+  (r"/(\w+)_scale/", r"/\1/"),
   (r"/(?:self_)?attention/", "/layer_000/"),
-  (r"/encoder_decoder_attention/", "/layer_001/"),
+  (r"/(?:cross|encoder_decoder)_attention/", "/layer_001/"),
   (r"^(encoder.*)/mlp/", r"\1/layer_001/"),
   (r"^(decoder.*)/mlp/", r"\1/layer_002/"),
-  (
-    r"/(q)uery/kernel|/(k)ey/kernel|/(v)alue/kernel|/(o)ut/kernel",
-    r"/\1\2\3\4",
-  ),
+  (r"/(q|k|v|o)(?:uery|ey|alue|ut)/kernel", r"/\1"),
 )
 ATTENTION = {"num_heads": HEADS, "key_value_size": D_KV, "dropout_rate": 0.0}
 SELF_ATTENTION = [
@@ -217,6 +214,19 @@ TRUE_LAYER_NORM = (
   (r"/rms_norm/", "/true_layer_norm/layer_prepostprocess/layer_norm/"),
   (r"/layer_norm/(\w+)$", r"/layer_norm/layer_norm_\1"),
 )
+REZERO = [(r"(layer_00\d)/scale$", r"\1/rezero_weight")]
+FIXUP_SELF_ATTENTION = [
+  fixup_layers.SelfAttentionFixup,
+  {
+    **SELF_ATTENTION[1],
+    "num_blocks": 10,
+    "fold_scaling_into_initializer": False,
+  },
+]
+FIXUP_MLP = [
+  fixup_layers.DenseReluDenseFixup,
+  {"hidden_size": D_FF, "num_blocks": 10},
+]
 ORIGINALS = {
   "vanilla": Original(),
   "elu": with_mlp("elu"),
@@ -231,5 +241,40 @@ ORIGINALS = {
     ),
     final=(transformer.sublayer_true_layer_norm,),
     names=TRUE_LAYER_NORM,
+  ),
+  "rezero": Original(
+    sublayer=(
+      transformer.sublayer_call_layer,
+      transformer.sublayer_rezero,
+      transformer.sublayer_residual,
+    ),
+    final=(),
+    names=REZERO,
+  ),
+  "rezero_pre_norm": Original(
+    sublayer=(
+      transformer.sublayer_rms_norm,
+      transformer.sublayer_call_layer,
+      transformer.sublayer_rezero,
+      transformer.sublayer_residual,
+    ),
+    names=REZERO,
+  ),
+  "fixup": Original(
+    sublayer=(
+      fixup_layers.sublayer_fixup_shift,
+      transformer.sublayer_call_layer,
+      fixup_layers.sublayer_fixup_scale,
+      transformer.sublayer_residual,
+    ),
+    final=(),
+    encoder=(FIXUP_SELF_ATTENTION, FIXUP_MLP),
+    decoder=(FIXUP_SELF_ATTENTION, CROSS_ATTENTION, FIXUP_MLP),
+    names=[
+      (r"(layer_00\d)/scale$", r"\1/fixup_scale_weight"),
+      (r"(layer_00\d)/shift$", r"\1/fixup_bias"),
+      (r"/wo/input/shift", "/shift"),
+      (r"/layer_000/([qkvo])$", r"/layer_000/\1_fixup"),
+    ],
   ),
 }
