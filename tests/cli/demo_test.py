@@ -10,7 +10,7 @@ from transformer_zoo.cli import main as cli
 
 
 def test_the_shipped_checkpoint_is_that_of_its_gin_file():
-  """It is the one that the commands of runs/demo_pretrain.gin wrote."""
+  """It is the one that runs/miniature_demo_pretrain.gin says how to make."""
   file = demo.CHECKPOINT / "model.safetensors"
   digest = hashlib.sha256(file.read_bytes()).hexdigest()
   assert digest == (

@@ -81,7 +81,7 @@ def _train(folder: pathlib.Path, prepared: str) -> None:
     **{"evaluate.output_dir": str(folder / "before")},
   )
   trained = runs.train(
-    "runs/demo_finetune.gin",
+    "runs/miniature_demo_finetune.gin",
     MODEL_DIR=str(folder / "run"),
     PREPARED_DIR=prepared,
     INITIAL_CHECKPOINT_PATH=str(CHECKPOINT),
