@@ -54,6 +54,8 @@ SHARING = [part for part in _ALL_PARTS if part.startswith("sharing/")]
 # Those of encoder-decoders with an encoder of its own alone.
 STACKS = [part for part in _ALL_PARTS if part.startswith("stacks/")]
 PARTS = [part for part in _ALL_PARTS if part not in (*SHARING, *STACKS)]
+# Those that are not scanned and whose rows hold one text each.
+UNPACKED = ("stacks/funnel.gin",)
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
   "bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama", "lm",

@@ -10,8 +10,13 @@ from tests import tiny_models
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
-PARTS = [part for part in tiny_models.PARTS if part.startswith("attention/")]
+PARTS = [
+  part
+  for part in (*tiny_models.PARTS, *tiny_models.STACKS)
+  if part.startswith(("attention/", "stacks/"))
+]
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+THREE_LAYERS = {"NUM_ENCODER_LAYERS": 3, "NUM_DECODER_LAYERS": 2}
 
 
 def gradient_of(model):
@@ -42,7 +47,8 @@ def assert_close(found, expected):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_every_parameter_learns_with_remat_and_on_two_devices_alike(part):
-  model, converter = tiny_models.build("t5_1_0", part, **ONE_LAYER)
+  layers = THREE_LAYERS if part in tiny_models.STACKS else ONE_LAYER
+  model, converter = tiny_models.build("t5_1_0", part, **layers)
   params = tiny_models.random_parameters(model)
   batch = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=False
@@ -51,7 +57,7 @@ def test_every_parameter_learns_with_remat_and_on_two_devices_alike(part):
   for path, array in expected.items():
     assert np.isfinite(array).all() and np.any(array != 0), path
 
-  again, _ = tiny_models.build("t5_1_0", part, REMAT="full", **ONE_LAYER)
+  again, _ = tiny_models.build("t5_1_0", part, REMAT="full", **layers)
   assert_close(gradient_of(again)(params, batch), expected)
 
   layout = Partitioning(num_partitions=2)

@@ -12,6 +12,7 @@ from transformer_zoo.errors import UserError
 SHAW = "positions/shaw.gin"
 MUSIC = "positions/music_transformer.gin"
 FACTORIZED = "softmax/factorized.gin"
+FUNNEL = "stacks/funnel.gin"
 TRANSPARENT = "stacks/transparent_attention.gin"
 
 
@@ -72,6 +73,32 @@ TRANSPARENT = "stacks/transparent_attention.gin"
       "MixOfEachLayer.num_layers=3",
       "2 layers of the decoder attend to memories of their own, but the "
       "encoder gives 3 memories",
+    ),
+    (
+      ("t5_1_0", FUNNEL),
+      "VOCAB_SIZE=48",
+      "funnel_stack.num_blocks is 3; it must divide num_layers, 2: blocks have",
+    ),
+    (("t5_1_0", FUNNEL), "funnel_stack.pooling=1", "funnel_stack.pooling is 1"),
+    (
+      ("t5_1_0", FUNNEL),
+      "SCAN_LAYERS=True",
+      "layers of a stack that differ (with_first_layer, with_other_mlp, funne",
+    ),
+    (
+      ("t5_1_0", FUNNEL),
+      "CONNECT=@connections.parallel",
+      "a Funnel Transformer pools between attention and the feed-forward netwo",
+    ),
+    (
+      ("t5_1_0", FUNNEL),
+      "encoder/Transformer.layer_stack=@Stack()",
+      "funnel_encoder_decoder.model has no encoder that pools; bind encoder/Tr",
+    ),
+    (
+      ("t5_1_0", FUNNEL, TRANSPARENT),
+      "funnel_stack.num_blocks=2",
+      "states of a Funnel Transformer have different lengths: there is no mix ",
     ),
     (
       ("llama",),

@@ -13,7 +13,11 @@ PARTS = [
   or part in tiny_models.WITH_EXPERTS
 ]
 WITH_LSTM = ("lm", tiny_models.LSTM)
-OF_STACKS = [("t5_1_0", part) for part in tiny_models.STACKS]
+OF_STACKS = [
+  ("t5_1_0", part)
+  for part in tiny_models.STACKS
+  if part not in tiny_models.UNPACKED
+]
 # (variant, whether its layers are scanned): each part in a looped stack, and in
 # two that are scanned.
 VARIANTS = [

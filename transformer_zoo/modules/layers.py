@@ -16,6 +16,7 @@ from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
+from transformer_zoo.modules.positions import Bias
 from transformer_zoo.modules.positions import Positions
 
 
@@ -59,20 +60,31 @@ class EncoderLayer(ConnectedLayer, nn.Module):
 
   @nn.compact
   def __call__(
+    self, x_BLD: jax.Array, *, deterministic: bool, **keywords
+  ) -> jax.Array:
+    """Returns [B, L, D]; `keywords` are those of `sublayers`."""
+    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
+    sublayers = self.sublayers(deterministic=deterministic, **keywords)
+    return self.joined(x_BLD, sublayers, deterministic=deterministic)
+
+  @nn.nowrap
+  def sublayers(
     self,
-    x_BLD: jax.Array,
     *,
-    mask_B1LM: jax.Array | None,
-    bias_1HLM: jax.Array | None,
+    mask_B1LM: jax.Array | masks.Mask | None,
+    bias_1HLM: jax.Array | Bias | None,
     positions: Positions,
     deterministic: bool,
     score_scale: jax.Array | None = None,
     window: jax.Array | None = None,
     **of_attention,
-  ) -> jax.Array:
-    """Returns [B, L, D]; `of_attention` are its further keyword arguments."""
+  ) -> connections.Sublayers:
+    """Returns attention and the network by name.
+
+    `of_attention` are its further keyword arguments.
+    """
     mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
-    sublayers = {
+    return {
       "attention": functools.partial(
         self.attention,
         mask_B1LM=mask_B1LM,
@@ -88,8 +100,6 @@ class EncoderLayer(ConnectedLayer, nn.Module):
         **_of_tokens(self.mlp, mask_B1LM),
       ),
     }
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
-    return self.joined(x_BLD, sublayers, deterministic=deterministic)
 
 
 @gin.register

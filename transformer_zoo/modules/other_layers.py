@@ -25,9 +25,9 @@ class StackWithOtherLayers(Stack):
   def __post_init__(self):
     if self.scan or self.num_groups or self.shared:
       raise UserError(
-        "layers of a stack that differ (with_first_layer, with_other_mlp) are "
-        "not scanned and share nothing; bind SCAN_LAYERS = False, "
-        "Stack.num_groups = None and Stack.shared = ()"
+        "layers of a stack that differ (with_first_layer, with_other_mlp, "
+        "funnel_stack) are not scanned and share nothing; bind SCAN_LAYERS = "
+        "False, Stack.num_groups = None and Stack.shared = ()"
       )
     super().__post_init__()
 
