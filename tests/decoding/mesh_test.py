@@ -14,6 +14,7 @@ from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
+SWITCH = "feed_forward/switch.gin"
 WAYS = {
   "beams": DecodingOptions(num_beams=3, num_return=2, min_length=3),
   "samples": DecodingOptions(temperature=1.0, top_p=0.9, num_return=2),
@@ -25,6 +26,11 @@ def setting(kind):
   inputs = tiny_t5.random_batch(rows=8, vocab_size=48)["encoder_input_tokens"]
   if kind == "decoder_only":
     model, _ = tiny_models.build("prefix_lm", NUM_DECODER_LAYERS=1)
+    return model, tiny_models.random_parameters(model), inputs
+  if kind == "experts":
+    model, _ = tiny_models.build(
+      "prefix_lm", SWITCH, NUM_DECODER_LAYERS=1, NUM_EXPERTS=4
+    )
     return model, tiny_models.random_parameters(model), inputs
   model = tiny_t5.build(
     NUM_HEADS=8, VOCAB_SIZE=64, NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1
@@ -52,6 +58,7 @@ def on_one_device(kind, way):
   ("kind", "way", "name"),
   [
     ("decoder_only", "beams", "two_dimensional"),
+    ("experts", "beams", "expert_parallel"),
     ("encoder_decoder", "beams", "sequence"),
     ("encoder_decoder", "samples", "two_dimensional"),
     ("encoder_decoder", "samples", "fully_sharded"),
@@ -59,7 +66,10 @@ def on_one_device(kind, way):
 )
 def test_equals_one_device(kind, way, name):
   model, params, inputs = setting(kind)
-  partitioning = rule_sets.build(name)
+  if kind == "experts":
+    partitioning = rule_sets.load(name, EXPERT=4)
+  else:
+    partitioning = rule_sets.build(name)
   mesh = partitioning.mesh()
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, len(inputs))
@@ -81,7 +91,7 @@ def test_equals_one_device(kind, way, name):
   np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
   # Caches [B, H, K, slots] are laid out like the model: heads over `model`.
   heads, slots = 8, 8 * (3 if way == "beams" else 2)
-  if kind == "decoder_only":
+  if kind != "encoder_decoder":
     heads, slots = 4, slots + inputs.shape[1]
   caches = [
     line
@@ -89,6 +99,7 @@ def test_equals_one_device(kind, way, name):
     if "sharding_constraint" in line
     and f"tensor<8x{heads}x8x{slots}xf32>" in line
   ]
+  rows = '"data", "fsdp"' + ', "expert"' * (kind == "experts")
   assert caches and all(
-    '{"data", "fsdp"}, {"model"}, {}, {}' in c for c in caches
+    f'{{{rows}}}, {{"model"}}, {{}}, {{}}' in c for c in caches
   )

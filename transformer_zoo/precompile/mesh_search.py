@@ -77,7 +77,8 @@ def candidates(
   """
   step = settings.Run.of_loaded().step
   found = []
-  for sizes in meshes.possible_sizes(len(topology.devices), num_slices):
+  count = len(topology.devices) // step.partitioning.expert
+  for sizes in meshes.possible_sizes(count, num_slices):
     fitting = _parts_that_divide(step, sizes, topology, microbatches)
     found += [
       Candidate(*sizes.values(), remat, parts)
@@ -174,7 +175,9 @@ def _parts_that_divide(
     one.program(topology.devices)
   except UserError:
     return []
-  rows = step.batch_size // (sizes["data"] * sizes["fsdp"])
+  rows = step.batch_size // (
+    sizes["data"] * sizes["fsdp"] * partitioning.expert
+  )
   return [parts for parts in microbatches if rows % parts == 0]
 
 

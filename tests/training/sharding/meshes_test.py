@@ -108,6 +108,15 @@ def test_stages_lie_on_slices_of_their_own():
       {"num_slices": 3},
       "num_slices=3 does not fit 8 devices; choose one of 1, 2, 4, 8",
     ),
+    (
+      {"expert": 3},
+      "Partitioning.expert is 3, which does not divide 8 devices of a slice; "
+      "choose one of 1, 2, 4, 8",
+    ),
+    (
+      {"expert": 2, "fsdp": 8},
+      "fsdp=8 and num_partitions=1 do not divide 4 devices; meshes that do",
+    ),
   ],
 )
 def test_refusals(fields, sentence):

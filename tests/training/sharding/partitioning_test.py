@@ -56,9 +56,12 @@ def build(kind):
       "prefix_lm", NUM_DECODER_LAYERS=1, **SIZES
     )
   else:
+    part = () if kind == "encoder_decoder" else (f"feed_forward/{kind}.gin",)
     layers = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+    # A router whose choices rounding does not change; there are too few places.
+    experts = {"NUM_EXPERTS": 8, "CAPACITY_FACTOR": 1.0} if part else {}
     model, converter = tiny_models.build(
-      "t5_1_1", SCAN_LAYERS=True, **layers, **SIZES
+      "t5_1_1", *part, SCAN_LAYERS=True, **layers, **SIZES, **experts
     )
   rng = np.random.default_rng(0)
   rows = np.repeat(np.arange(8), 2)[:-1]
@@ -80,10 +83,10 @@ def build(kind):
   return model, batch
 
 
-def make_program(kind, partitioning, devices=None):
+def make_program(kind, partitioning, devices=None, **settings):
   learning_rate = schedules.constant(0.1)
   optimizer = optax.sgd(learning_rate)
-  if kind == "encoder_decoder":
+  if kind != "decoder_only":
     # Factors everything of this tiny model that has two axes.
     optimizer = adafactor(learning_rate, min_dim_size_to_factor=8)
   return TrainProgram(
@@ -93,6 +96,7 @@ def make_program(kind, partitioning, devices=None):
     learning_rate,
     partitioning,
     partitioning.mesh(devices),
+    **settings,
   )
 
 
@@ -158,6 +162,44 @@ def test_equals_one_device(kind, name, assert_close):
   assert_close(found.sums, expected.sums)
   assert_close(found.state.opt_state[1], expected.state.opt_state[1])
   assert_close(found.state.params, expected.state.params)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("kind", "number", "sizes", "microbatches"),
+  [
+    ("switch", 2, {"expert": 2}, 1),
+    ("switch", 4, {"expert": 4}, 2),
+    ("mixture_of_experts", 8, {"expert": 4, "fsdp": 2}, 1),
+    ("switch", 8, {"expert": 2, "num_partitions": 2}, 2),
+  ],
+)
+def test_experts_on_several_devices_are_those_of_one(
+  kind, number, sizes, microbatches, assert_close
+):
+  """Devices hold some of the experts, and exchange tokens by all-to-all."""
+  program = make_program(
+    kind,
+    partitioning_lib.Partitioning(**sizes),
+    jax.devices()[:number],
+    num_microbatches=microbatches,
+  )
+  found, expected = run(program, kind, initial_state(kind)), on_one_device(kind)
+  assert expected.sums[0]["load_balancing/dropped_sum"] > 0
+  assert_close(found.sums, expected.sums)
+  assert_close(found.state.opt_state[1], expected.state.opt_state[1])
+  assert_close(found.state.params, expected.state.params)
+  sent = {
+    row.kind
+    for row in collectives.totals(
+      collectives.read(found.compiled.as_text(), dict(program.mesh.shape))
+    )
+    if "expert" in row.axes
+  }
+  assert "all-to-all" in sent
+  kernel = found.state.params["encoder"]["layers"]["mlp"]["expert"]["wo"]
+  (shape,) = {shard.data.shape for shard in kernel["kernel"].addressable_shards}
+  assert shape[1] == 8 // sizes["expert"]
 
 
 @pytest.mark.slow

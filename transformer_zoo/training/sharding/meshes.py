@@ -3,6 +3,8 @@
 `data` and `fsdp` share the rows of a batch, `fsdp` the parameters too, `model`
 the heads, features and words of each layer. The network is busiest along
 `model` and least busy along `data`, the only axis that runs across slices.
+Where experts are shared out there is an axis `expert` too, along which rows of
+a batch lie as along `fsdp`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,9 @@ from transformer_zoo.errors import UserError
 AXES = ("data", "fsdp", "model")
 # Over these lie the rows of a batch.
 BATCH_AXES = ("data", "fsdp")
+# Devices that share experts out, after those of `BATCH_AXES`, where there are
+# some; rows lie over them too.
+EXPERT = "expert"
 # The stages of a pipeline, before the others where there are some.
 STAGE = "stage"
 # What the sizes of `AXES` are printed as.
@@ -31,6 +36,7 @@ def make_mesh(
   num_partitions: int,
   num_slices: int,
   num_stages: int = 1,
+  expert: int = 1,
 ) -> jax.sharding.Mesh:
   """Lays devices out.
 
@@ -42,18 +48,30 @@ def make_mesh(
       fast; -1 for the number that the devices report, or one.
     num_stages: devices along the axis `stage`, which the mesh has if they are
       more than one; stages lie on slices of their own if there are several.
+    expert: devices along the axis `expert`, which the mesh has likewise.
 
   Raises:
     UserError: the devices do not divide as asked; with the meshes that do.
   """
   slices = _slices(devices, num_slices)
   if num_stages > 1:
-    return _with_stages(slices, fsdp, num_partitions, num_stages)
-  sizes = _sizes(len(devices), len(slices), fsdp, num_partitions)
-  data, fsdp, model = sizes
+    return _with_stages(slices, fsdp, num_partitions, num_stages, expert)
+  if len(devices) // len(slices) % expert:
+    raise UserError(
+      f"Partitioning.expert is {expert}, which does not divide "
+      f"{_devices(len(devices) // len(slices))} of a slice; choose one of "
+      f"{', '.join(map(str, _divisors(len(devices) // len(slices))))}"
+    )
+  data, fsdp, model = _sizes(
+    len(devices) // expert, len(slices), fsdp, num_partitions
+  )
+  shape = (data // len(slices), fsdp, expert, model)
+  axes = (*BATCH_AXES, EXPERT, "model")
+  if expert == 1:
+    shape, axes = (data // len(slices), fsdp, model), AXES
   laid_out = [
     mesh_utils.create_device_mesh(
-      (data // len(slices), fsdp, model),
+      shape,
       devices=devices_of_slice,
       allow_split_physical_axes=True,
     )
@@ -62,12 +80,14 @@ def make_mesh(
   # Auto: with Explicit axes (the default) logical constraints fail.
   return jax.sharding.Mesh(
     np.concatenate(laid_out),
-    AXES,
-    axis_types=(jax.sharding.AxisType.Auto,) * len(AXES),
+    axes,
+    axis_types=(jax.sharding.AxisType.Auto,) * len(axes),
   )
 
 
-def _with_stages(slices, fsdp, num_partitions, num_stages) -> jax.sharding.Mesh:
+def _with_stages(
+  slices, fsdp, num_partitions, num_stages, expert
+) -> jax.sharding.Mesh:
   """A mesh of each stage, one behind the other."""
   devices = [device for each in slices for device in each]
   if len(slices) > 1 and len(slices) % num_stages:
@@ -87,14 +107,21 @@ def _with_stages(slices, fsdp, num_partitions, num_stages) -> jax.sharding.Mesh:
       fsdp=fsdp,
       num_partitions=num_partitions,
       num_slices=max(1, len(slices) // num_stages),
-    ).devices
+      expert=expert,
+    )
     for start in range(0, len(devices), size)
   ]
   return jax.sharding.Mesh(
-    np.stack(stages),
-    (STAGE, *AXES),
-    axis_types=(jax.sharding.AxisType.Auto,) * (1 + len(AXES)),
+    np.stack([stage.devices for stage in stages]),
+    (STAGE, *stages[0].axis_names),
+    axis_types=(jax.sharding.AxisType.Auto,) * (1 + stages[0].devices.ndim),
   )
+
+
+def batch_axes(mesh: jax.sharding.Mesh) -> tuple[str, ...]:
+  """The axes of a mesh over which the rows of a batch lie."""
+  own = (EXPERT,) if EXPERT in mesh.axis_names else ()
+  return (*BATCH_AXES, *own)
 
 
 def possible_sizes(count: int, num_slices: int = 1) -> list[Mapping[str, int]]:
@@ -137,9 +164,8 @@ def shares_of_batch(mesh: jax.sharding.Mesh) -> dict[str, Any]:
   Returns:
     `shares`, ascending, and `num_shares`, as `loader.open_batches` takes them.
   """
-  over_batch = jax.sharding.PartitionSpec(BATCH_AXES)
-  sharding = jax.sharding.NamedSharding(mesh, over_batch)
-  count = math.prod(mesh.shape[axis] for axis in BATCH_AXES)
+  sharding = over_rows(mesh)
+  count = math.prod(mesh.shape[axis] for axis in batch_axes(mesh))
   parts = sharding.addressable_devices_indices_map((count,)).values()
   return {
     "shares": tuple(sorted({part[0].indices(count)[0] for part in parts})),
@@ -199,6 +225,6 @@ def _devices(count: int) -> str:
 
 
 def over_rows(mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
-  """Returns the sharding of a batch: its rows over data and fsdp."""
-  spec = jax.sharding.PartitionSpec(BATCH_AXES)
+  """Returns the sharding of a batch: its rows over `batch_axes`."""
+  spec = jax.sharding.PartitionSpec(batch_axes(mesh))
   return jax.sharding.NamedSharding(mesh, spec)

@@ -69,6 +69,9 @@ class Partitioning:
       is fast; -1 for the number that the devices report, or one.
     num_stages: devices along the `stage` axis, each of which holds its share of
       the layers of every stack (modules/pipeline.py); 1 for no such axis.
+    expert: devices along the `expert` axis, each of which holds its share of
+      the experts (modules/experts.py) and its rows of the batch, whose tokens
+      are exchanged by all-to-all; 1 for no such axis.
     rules: ordered (logical axis, mesh axes or None). Of an array, each axis
       gets the first rule of its name whose mesh axes are still free when the
       rules are gone through in their order.
@@ -78,13 +81,15 @@ class Partitioning:
   fsdp: int = 1
   num_slices: int = -1
   num_stages: int = 1
+  expert: int = 1
   rules: Rules = STANDARD_RULES
 
   def __post_init__(self):
-    if self.num_stages < 1:
-      raise UserError(
-        f"Partitioning.num_stages is {self.num_stages}; it must be at least 1"
-      )
+    for name in ("num_stages", "expert"):
+      if getattr(self, name) < 1:
+        raise UserError(
+          f"Partitioning.{name} is {getattr(self, name)}; it must be at least 1"
+        )
     for logical, mesh_axes in self.rules:
       axes.names(logical)
       for mesh_axis in axes.each(mesh_axes):
@@ -115,17 +120,29 @@ class Partitioning:
       num_partitions=self.num_partitions,
       num_slices=self.num_slices,
       num_stages=self.num_stages,
+      expert=self.expert,
     )
 
   @property
   def rules_in_force(self) -> Rules:
-    """The rules, with layers over the stages if there are any."""
-    if self.num_stages == 1:
-      return self.rules
-    return tuple(
-      (logical, meshes.STAGE if logical == "layers" else mesh_axes)
-      for logical, mesh_axes in self.rules
-    )
+    """The rules, with layers over the stages and experts over their devices.
+
+    Rows lie over the devices of the experts too, but in arrays that have an
+    axis of experts themselves.
+    """
+    rules = self.rules
+    if self.num_stages > 1:
+      rules = _ruled(rules, "layers", meshes.STAGE)
+    if self.expert > 1:
+      rules = _ruled(rules, "expert", meshes.EXPERT)
+      own = [rule for rule in rules if rule[0] == "expert"]
+      wider = [
+        (logical, (*axes.each(mesh_axes), meshes.EXPERT))
+        for logical, mesh_axes in rules
+        if logical in ("batch", "lookup")
+      ]
+      rules = (*own, *wider, *(rule for rule in rules if rule not in own))
+    return rules
 
   @contextlib.contextmanager
   def activate(self, mesh: jax.sharding.Mesh) -> Iterator[None]:
@@ -145,26 +162,29 @@ class Partitioning:
     Raises:
       UserError: naming the axis, its size, and the meshes that fit.
     """
-    shares = self._shares(boxed_params, batch_size)
+    rows = meshes.batch_axes(mesh)
+    shares = self._shares(boxed_params, batch_size, rows)
     undivided = _undivided(shares, mesh.shape)
     if not undivided:
       return
     size, mesh_axes = undivided[0]
     over = math.prod(mesh.shape[axis] for axis in mesh_axes)
     choices = []
-    if mesh_axes == meshes.BATCH_AXES:
+    if mesh_axes == rows:
       choices.append(f"a multiple of {over}")
     num_slices = meshes.number_of_slices(mesh, self.num_slices)
+    others = {meshes.STAGE: self.num_stages, meshes.EXPERT: self.expert}
+    count = mesh.size // math.prod(others.values())
     fitting = [
       sizes
       for sizes in meshes.possible_sizes(
-        mesh.size // self.num_stages, max(1, num_slices // self.num_stages)
+        count, max(1, num_slices // self.num_stages)
       )
-      if not _undivided(shares, {**sizes, meshes.STAGE: self.num_stages})
+      if not _undivided(shares, sizes | others)
     ]
     if fitting:
       choices.append(
-        f"a mesh of {mesh.size // self.num_stages} devices that divides, as "
+        f"a mesh of {count} devices that divides, as "
         f"{meshes.LEGEND}: "
         f"{meshes.described(fitting)}"
       )
@@ -174,9 +194,11 @@ class Partitioning:
       + (f"choose {' or '.join(choices)}" if choices else "no mesh divides")
     )
 
-  def _shares(self, boxed_params, batch_size: int) -> _Shares:
+  def _shares(
+    self, boxed_params, batch_size: int, rows: tuple[str, ...]
+  ) -> _Shares:
     """The sizes that mesh axes have to divide."""
-    shares = {(batch_size, meshes.BATCH_AXES): f"BATCH_SIZE={batch_size}"}
+    shares = {(batch_size, rows): f"BATCH_SIZE={batch_size}"}
     for path, names, shape in _boxes(boxed_params):
       spec = nn.logical_to_mesh_axes(names, self.rules_in_force)
       for size, logical, mesh_axes in zip(shape, names, spec, strict=True):
@@ -208,13 +230,21 @@ class Partitioning:
     return jax.tree_util.tree_map_with_path(sharding, state_shapes)
 
 
+def _ruled(rules: Rules, axis: str, mesh_axis: str) -> Rules:
+  """Rules with another one for an axis, in its place."""
+  return tuple(
+    (logical, mesh_axis if logical == axis else mesh_axes)
+    for logical, mesh_axes in rules
+  )
+
+
 # Every device holds the whole model and its rows of the batch.
 ONE_COPY_PER_DEVICE = Partitioning()
 
 
 def batch_shares(mesh: jax.sharding.Mesh) -> int:
   """Into how many parts a mesh cuts the rows of a batch."""
-  return math.prod(mesh.shape[axis] for axis in meshes.BATCH_AXES)
+  return math.prod(mesh.shape[axis] for axis in meshes.batch_axes(mesh))
 
 
 def abstract(shapes, shardings):
@@ -276,7 +306,7 @@ def put_batch(
   batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
 ) -> dict[str, jax.Array]:
   """Lays the rows of `meshes.shares_of_batch` over the mesh."""
-  sharding = NamedSharding(mesh, PartitionSpec(meshes.BATCH_AXES))
+  sharding = meshes.over_rows(mesh)
   shares, count = meshes.shares_of_batch(mesh).values()
 
   def put(local):
@@ -296,7 +326,7 @@ def put_whole_batch(
   batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
 ) -> dict[str, jax.Array]:
   """Lays the rows of a batch that every process has whole over the mesh."""
-  sharding = NamedSharding(mesh, PartitionSpec(meshes.BATCH_AXES))
+  sharding = meshes.over_rows(mesh)
   return {
     key: jax.make_array_from_callback(
       value.shape, sharding, lambda index, value=value: value[index]
