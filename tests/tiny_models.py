@@ -75,6 +75,14 @@ WITH_EXPERTS = (
   "feed_forward/mixture_of_experts.gin",
   "feed_forward/switch.gin",
 )
+MEMORY = {
+  "MEMORY_LAYERS": (-1,),
+  "MEMORY_KEYS": 5,
+  "MEMORY_KEY_DIM": 6,
+  "MEMORY_HEADS": 2,
+  "MEMORY_READ": 3,
+}
+WITH_MEMORY = "feed_forward/product_keys.gin"
 TINY = {
   "EMBED_DIM": 24,
   "MLP_DIM": 36,
@@ -103,6 +111,8 @@ def build(
       settings.pop(name)
   if set(WITH_EXPERTS) & set(parts):
     settings = {**EXPERTS, **settings}
+  if WITH_MEMORY in parts:
+    settings = {**MEMORY, **settings}
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
   sizes = [f"{name}={value!r}" for name, value in settings.items()]

@@ -145,6 +145,7 @@ FEED_FORWARD = [
   for part in tiny_models.PARTS
   if part.startswith("feed_forward/")
   and part not in (*INCLUDED, *tiny_models.WITH_EXPERTS)
+  and part != tiny_models.WITH_MEMORY
 ]
 
 

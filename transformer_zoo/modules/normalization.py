@@ -62,10 +62,12 @@ class LayerNorm(nn.Module):
   Attributes:
     epsilon: added to the variance.
     use_bias: whether there is a shift beside the scale.
+    axis: The logical axis of the features.
   """
 
   epsilon: float = 1e-5
   use_bias: bool = True
+  axis: str = "embed"
 
   def __post_init__(self):
     _check_epsilon(self)
@@ -88,7 +90,7 @@ class LayerNorm(nn.Module):
   def _vector(self, name: str, init, x: jax.Array) -> jax.Array:
     """Returns a parameter [D], broadcast to x in its dtype."""
     vector_D = self.param(
-      name, axes.partitioned(init, "embed"), (x.shape[-1],), jnp.float32
+      name, axes.partitioned(init, self.axis), (x.shape[-1],), jnp.float32
     )
     return jnp.broadcast_to(vector_D.astype(x.dtype), x.shape)
 
