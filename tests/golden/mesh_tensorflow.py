@@ -28,6 +28,11 @@ VARIANTS = {
   "rezero": Variant("t5_1_0", ("connections/rezero",)),
   "rezero_pre_norm": Variant("t5_1_0", ("connections/rezero_pre_norm",)),
   "fixup": Variant("t5_1_0", ("connections/fixup",)),
+  "switch": Variant("t5_1_0", ("feed_forward/switch",)),
+  "mixture_of_experts": Variant("t5_1_0", ("feed_forward/mixture_of_experts",)),
+  "product_keys": Variant(
+    "t5_1_0", ("feed_forward/product_keys",), {"MEMORY_LAYERS": (0, 1)}
+  ),
 }
 
 

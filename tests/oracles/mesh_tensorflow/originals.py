@@ -15,6 +15,8 @@ from tests.oracles.mesh_tensorflow import stand_ins  # noqa: F401 (goes first)
 # isort: split
 import mesh_tensorflow as mtf
 from mesh_tensorflow.transformer import fixup_layers
+from mesh_tensorflow.transformer import memory_layers
+from mesh_tensorflow.transformer import moe
 from mesh_tensorflow.transformer import transformer
 from mesh_tensorflow.transformer import transformer_layers as layers
 import numpy as np
@@ -203,10 +205,16 @@ def _paths(original, variables, parameters) -> dict[str, str]:
 
 
 def with_mlp(*arguments) -> Original:
+  """T5 with another activation."""
+  return with_network(mlp(*arguments))
+
+
+def with_network(network: list[Any], **settings) -> Original:
   """T5 with another feed-forward network."""
-  network = mlp(*arguments)
   return Original(
-    (SELF_ATTENTION, network), (SELF_ATTENTION, CROSS_ATTENTION, network)
+    (SELF_ATTENTION, network),
+    (SELF_ATTENTION, CROSS_ATTENTION, network),
+    **settings,
   )
 
 
@@ -226,6 +234,17 @@ FIXUP_SELF_ATTENTION = [
 FIXUP_MLP = [
   fixup_layers.DenseReluDenseFixup,
   {"hidden_size": D_FF, "num_blocks": 10},
+]
+# All rows are one group there: with room for all tokens it makes no difference.
+EXPERTS = {"num_experts": 3, "capacity_factor_eval": 3.0, "activation": "relu"}
+SWITCH = [moe.MoE1D, {**EXPERTS, "moe_gating": "switch", "hidden_size": D_FF}]
+MIXTURE_OF_EXPERTS = [
+  moe.MoE1D,
+  {**EXPERTS, "hidden_size": D_FF // 2, "second_policy_eval": "threshold"},
+]
+PRODUCT_KEYS = [
+  memory_layers.ProductKeyValueMemory,
+  {"key_size": 6, "n_keys": 5, "n_heads": 2, "knn": 3},
 ]
 ORIGINALS = {
   "vanilla": Original(),
@@ -275,6 +294,28 @@ ORIGINALS = {
       (r"(layer_00\d)/shift$", r"\1/fixup_bias"),
       (r"/wo/input/shift", "/shift"),
       (r"/layer_000/([qkvo])$", r"/layer_000/\1_fixup"),
+    ],
+  ),
+  "switch": with_network(
+    SWITCH,
+    names=[
+      (r"/expert/(w[io])/", r"/\1/"),
+      (r"/router/logits/", "/switch_gating/"),
+    ],
+  ),
+  "mixture_of_experts": with_network(
+    MIXTURE_OF_EXPERTS,
+    names=[
+      (r"/expert/(w[io])/", r"/\1/"),
+      (r"/router/logits/", "/top_2_gating/"),
+    ],
+  ),
+  # The decoder alone has it here.
+  "product_keys": Original(
+    decoder=(SELF_ATTENTION, CROSS_ATTENTION, PRODUCT_KEYS),
+    names=[
+      (r"/layer_002/q$", "/layer_002/query/kernel"),
+      (r"/query_norm/", "/layer_prepostprocess/layer_norm/layer_norm_"),
     ],
   ),
 }
