@@ -56,6 +56,7 @@ STACKS = [part for part in _ALL_PARTS if part.startswith("stacks/")]
 PARTS = [part for part in _ALL_PARTS if part not in (*SHARING, *STACKS)]
 # Those that are not scanned and whose rows hold one text each.
 UNPACKED = ("stacks/funnel.gin",)
+UNIVERSAL = "stacks/universal.gin"
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
   "bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama", "lm",
@@ -113,6 +114,8 @@ def build(
     settings = {**EXPERTS, **settings}
   if WITH_MEMORY in parts:
     settings = {**MEMORY, **settings}
+  if UNIVERSAL in parts:
+    settings = {"MAX_STEPS": 3, **settings}
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
   sizes = [f"{name}={value!r}" for name, value in settings.items()]

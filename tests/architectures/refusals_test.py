@@ -101,6 +101,16 @@ TRANSPARENT = "stacks/transparent_attention.gin"
       "states of a Funnel Transformer have different lengths: there is no mix ",
     ),
     (
+      ("t5_1_0", tiny_models.UNIVERSAL),
+      "universal_stack.threshold=1.0",
+      "universal_stack.threshold is 1.0, and no probability between 0 and 1",
+    ),
+    (
+      ("t5_1_0", tiny_models.UNIVERSAL),
+      "Transformer.mix=@LayerMix()",
+      "a Universal Transformer applies its layers several times, so there is n",
+    ),
+    (
       ("llama",),
       "Rotary.theta=0.0",
       "Rotary.theta is 0.0; it must be positive",

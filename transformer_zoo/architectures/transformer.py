@@ -21,7 +21,6 @@ from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import score_bias
 from transformer_zoo.modules.stack import refuse_with_stages
-from transformer_zoo.modules.stack import Stack
 
 
 @gin.register
@@ -29,7 +28,7 @@ class Transformer(nn.Module):
   """Positions, dropout, the layers, and a final norm.
 
   Attributes:
-    layer_stack: the layers.
+    layer_stack: the layers, a `Stack` or one of another kind.
     position_embedder: adds a vector to each embedding by its position, or None.
     input_norm: normalization of what enters, or None.
     dropout: applied to what enters.
@@ -47,7 +46,7 @@ class Transformer(nn.Module):
     output_dropout: applied to the output; as `dropout` if None.
   """
 
-  layer_stack: Stack
+  layer_stack: nn.Module
   position_embedder: nn.Module | None = None
   input_norm: nn.Module | None = None
   dropout: nn.Module = part(Dropout)
