@@ -53,7 +53,11 @@ _ALL_PARTS = sorted(
 SHARING = [part for part in _ALL_PARTS if part.startswith("sharing/")]
 # Those of encoder-decoders with an encoder of its own alone.
 STACKS = [part for part in _ALL_PARTS if part.startswith("stacks/")]
-PARTS = [part for part in _ALL_PARTS if part not in (*SHARING, *STACKS)]
+# Other layers, which bind positions too.
+LAYERS = [part for part in _ALL_PARTS if part.startswith("layers/")]
+PARTS = [
+  part for part in _ALL_PARTS if part not in (*SHARING, *STACKS, *LAYERS)
+]
 # Those that are not scanned and whose rows hold one text each.
 UNPACKED = ("stacks/funnel.gin",)
 UNIVERSAL = "stacks/universal.gin"
@@ -66,6 +70,11 @@ WITHOUT_ENCODER_LAYERS = (
 OWN_PADDING = ("bart", "mbart")
 # Layers without attention and feed-forward networks.
 LSTM = "lstm.gin"
+# In the place of attention to oneself, which is all of it in one stack.
+CONVOLUTIONS = {
+  "layers/dynamic_convolution.gin",
+  "layers/lightweight_convolution.gin",
+}
 # In all layers, with room for all tokens, of few experts.
 EXPERTS = {
   "EXPERTS_EVERY": 1,
@@ -108,8 +117,11 @@ def build(
   if architecture in OWN_PADDING:
     settings["PAD_ID"] = 0
   if LSTM in parts:
-    for name in ("MLP_DIM", "NUM_HEADS", "HEAD_DIM"):
-      settings.pop(name)
+    settings.pop("MLP_DIM")
+  one_stack = architecture in {*ENCODERS, *WITHOUT_ENCODER_LAYERS} - {"shared"}
+  if LSTM in parts or (one_stack and CONVOLUTIONS & set(parts)):
+    settings.pop("NUM_HEADS")
+    settings.pop("HEAD_DIM")
   if set(WITH_EXPERTS) & set(parts):
     settings = {**EXPERTS, **settings}
   if WITH_MEMORY in parts:

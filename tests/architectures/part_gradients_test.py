@@ -12,8 +12,8 @@ from transformer_zoo.training.sharding.partitioning import Partitioning
 
 PARTS = [
   part
-  for part in (*tiny_models.PARTS, *tiny_models.STACKS)
-  if part.startswith(("attention/", "stacks/"))
+  for part in (*tiny_models.PARTS, *tiny_models.STACKS, *tiny_models.LAYERS)
+  if part.startswith(("attention/", "stacks/", "layers/"))
 ]
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
 THREE_LAYERS = {"NUM_ENCODER_LAYERS": 3, "NUM_DECODER_LAYERS": 2}

@@ -140,6 +140,13 @@ def test_another_part_is_another_computation(architecture):
     assert program(architecture, part) != alone, part
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
+@pytest.mark.parametrize("part", tiny_models.LAYERS)
+def test_other_layers_are_those_of_any_architecture(architecture, part):
+  program(architecture, part)
+
+
 FEED_FORWARD = [
   part
   for part in tiny_models.PARTS

@@ -11,7 +11,7 @@ PARTS = [
   for part in tiny_models.PARTS
   if part.startswith(("attention/", "connections/", "positions/"))
   or part in tiny_models.WITH_EXPERTS
-]
+] + tiny_models.LAYERS
 WITH_LSTM = ("lm", tiny_models.LSTM)
 OF_STACKS = [
   ("t5_1_0", part)

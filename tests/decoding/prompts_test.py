@@ -96,8 +96,8 @@ def by_a_slow_test(*case):
     by_a_slow_test("lm", ("positions/sinusoidal.gin",), {}, GREEDY),
     *(
       by_a_slow_test("prefix_lm", (part,), {}, BEAMS)
-      for part in tiny_models.PARTS
-      if part.startswith("attention/")
+      for part in (*tiny_models.PARTS, *tiny_models.LAYERS)
+      if part.startswith(("attention/", "layers/"))
     ),
     # Untied, a model does not go on writing padding after an empty prompt.
     by_a_slow_test("lm", ("feed_forward/switch.gin", UNTIED), SCANNED, GREEDY),

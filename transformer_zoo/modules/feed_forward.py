@@ -146,3 +146,20 @@ class GatedMlp(nn.Module):
     hidden_BLF = self.dropout(hidden_BLF, deterministic=deterministic)
     hidden_BLF = axes.constrain(hidden_BLF, "batch", "length", "mlp")
     return self.wo(hidden_BLF, x_BLD.shape[-1])
+
+
+@gin.register
+class GatedLinearUnit(nn.Module):
+  """value(x) * sigmoid(gate(x)), as wide as x (Dauphin et al. 2017).
+
+  Attributes:
+    value, gate: the projections.
+  """
+
+  value: nn.Module = part(Linear, use_bias=True)
+  gate: nn.Module = part(Linear, use_bias=True)
+
+  @nn.compact
+  def __call__(self, x_BLD: jax.Array) -> jax.Array:
+    width = x_BLD.shape[-1]
+    return self.value(x_BLD, width) * nn.sigmoid(self.gate(x_BLD, width))

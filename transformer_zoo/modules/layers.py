@@ -46,14 +46,14 @@ class EncoderLayer(ConnectedLayer, nn.Module):
 
   Attributes:
     attention: the self-attention.
-    mlp: the feed-forward network.
+    mlp: the feed-forward network; None if the attention has it.
     norm: normalization; each sublayer has copies of its own.
     dropout: applied to the output of each sublayer.
     connect: how the sublayers meet the residual stream.
   """
 
   attention: nn.Module
-  mlp: nn.Module
+  mlp: nn.Module | None
   norm: nn.Module = part(RMSNorm)
   dropout: nn.Module = part(Dropout)
   connect: Callable = connections.pre_norm
@@ -84,7 +84,7 @@ class EncoderLayer(ConnectedLayer, nn.Module):
     `of_attention` are its further keyword arguments.
     """
     mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
-    return {
+    sublayers = {
       "attention": functools.partial(
         self.attention,
         mask_B1LM=mask_B1LM,
@@ -93,13 +93,15 @@ class EncoderLayer(ConnectedLayer, nn.Module):
         score_scale=score_scale,
         deterministic=deterministic,
         **of_attention,
-      ),
-      "mlp": functools.partial(
+      )
+    }
+    if self.mlp is not None:
+      sublayers["mlp"] = functools.partial(
         self.mlp,
         deterministic=deterministic,
         **_of_tokens(self.mlp, mask_B1LM),
-      ),
-    }
+      )
+    return sublayers
 
 
 @gin.register
@@ -108,7 +110,7 @@ class DecoderLayer(ConnectedLayer, nn.Module):
 
   Attributes:
     self_attention: attention to earlier tokens.
-    mlp: the feed-forward network.
+    mlp: the feed-forward network; None if the attention has it.
     encoder_decoder_attention: attention to the encoder's output; None in a
       decoder-only model.
     norm: normalization; each sublayer has copies of its own.
@@ -117,7 +119,7 @@ class DecoderLayer(ConnectedLayer, nn.Module):
   """
 
   self_attention: nn.Module
-  mlp: nn.Module
+  mlp: nn.Module | None
   encoder_decoder_attention: nn.Module | None = None
   norm: nn.Module = part(RMSNorm)
   dropout: nn.Module = part(Dropout)
@@ -168,11 +170,12 @@ class DecoderLayer(ConnectedLayer, nn.Module):
         decoding=decoding,
         deterministic=deterministic,
       )
-    sublayers["mlp"] = functools.partial(
-      self.mlp,
-      deterministic=deterministic,
-      **_of_tokens(self.mlp, mask_B1LM, decoding),
-    )
+    if self.mlp is not None:
+      sublayers["mlp"] = functools.partial(
+        self.mlp,
+        deterministic=deterministic,
+        **_of_tokens(self.mlp, mask_B1LM, decoding),
+      )
     x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
     return self.joined(x_BLD, sublayers, deterministic=deterministic)
 

@@ -227,19 +227,24 @@ class Attention(nn.Module):
         dropout=self.dropout.rate > 0.0,
         kernel=self.kernel if decoding is None else REFERENCE,
       )
-    return self._out(x_BLD, context_BLHK)
+    return self._out(x_BLD, context_BLHK, deterministic)
 
-  def _out(self, x_BLD, context_BLHK):
+  def _out(self, x_BLD, context_BLHK, deterministic):
     """Returns [B, L, D] of the contexts of all heads."""
+    del deterministic
+    context_BLHK = self._gated(x_BLD, context_BLHK)
+    context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
+    return self.out(context_BLX, x_BLD.shape[-1])
+
+  def _gated(self, x_BLD, context_BLHK):
     # Else the layout of the output reaches back to it, and to the weights.
     context_BLHK = axes.constrain(
       context_BLHK, "batch", "length", "heads", "kv"
     )
-    if self.gate is not None:
-      gate_BLH = nn.sigmoid(self.gate(x_BLD, self.num_heads))
-      context_BLHK = context_BLHK * gate_BLH[..., None]
-    context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
-    return self.out(context_BLX, x_BLD.shape[-1])
+    if self.gate is None:
+      return context_BLHK
+    gate_BLH = nn.sigmoid(self.gate(x_BLD, self.num_heads))
+    return context_BLHK * gate_BLH[..., None]
 
   def _preceded(self, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM):
     """Returns what is attended to, with what a subclass puts before it."""

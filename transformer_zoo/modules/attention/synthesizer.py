@@ -255,7 +255,8 @@ class Synthesizer(Attention):
     )
     if keep_BH1M is not None:
       weights_BHLM = weights_BHLM * keep_BH1M.array()
-    return self._out(x_BLD, dot_product.weighted_values(weights_BHLM, kept[-1]))
+    context_BLHK = dot_product.weighted_values(weights_BHLM, kept[-1])
+    return self._out(x_BLD, context_BLHK, deterministic)
 
   def _joined(self, products_BHLM, scores_BHLM):
     """Returns the scores of both kinds together."""
