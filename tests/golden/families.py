@@ -127,6 +127,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "feed_forward_proj": "gated-silu",
     "layer_norm_epsilon": 1e-3,
   },
+  # Experts are in the second layer of each stack, and have few places.
+  "switch_transformers": {
+    **_T5,
+    "model_type": "switch_transformers",
+    "num_experts": 4,
+    "expert_capacity": 3,
+    "num_sparse_encoder_layers": 1,
+    "num_sparse_decoder_layers": 1,
+  },
   "marian": _MARIAN,
   "marian_two_vocabularies": {
     **_MARIAN,

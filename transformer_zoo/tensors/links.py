@@ -6,6 +6,7 @@ writes one, and gives the tests their oracle.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import dataclasses
+import re
 from typing import Protocol
 
 import numpy as np
@@ -133,7 +134,9 @@ class Link:
   Attributes:
     theirs: The name of the tensor in their checkpoint.
     ours: The names of our parameters, every layer by itself whether a model
-      scans them or not: `decoder/layers_3/self_attention/key/kernel`.
+      scans them or not: `decoder/layers_3/self_attention/key/kernel`. A number
+      in brackets is a place along the first axis of a parameter, one of several
+      tensors of theirs: `mlp/expert/wi/kernel[7]`.
     layout: The layout of our parameters in the tensor.
     only_written: Whether the tensor is written and not read: their class has it
       and computes nothing by it, or has it under another name too.
@@ -193,12 +196,52 @@ def layer_norm(theirs: str, ours: str) -> Iterator[Link]:
   yield Link(f"{theirs}.bias", (f"{ours}/bias",))
 
 
+def parameters_of(links: Iterable[Link]) -> set[str]:
+  """The names of our parameters in links."""
+  return {_place(name)[0] for link in links for name in link.ours}
+
+
+def joined(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """Tensors whose places along a first axis are one parameter."""
+  whole, parts = {}, {}
+  for name, tensor in found.items():
+    base, place = _place(name)
+    if place is None:
+      whole[name] = tensor
+      continue
+    own = parts.setdefault(base, {})
+    own[place] = tensor
+    stacked = [own[index] for index in sorted(own)]
+
+    def read(stacked=stacked):
+      return np.stack([each.read() for each in stacked])
+
+    whole[base] = Tensor((len(own), *tensor.shape), tensor.dtype, read)
+  return whole
+
+
+def _place(name: str) -> tuple[str, int | None]:
+  """The name of a parameter and a place along its first axis, or None."""
+  match = re.fullmatch(r"(.+)\[(\d+)\]", name)
+  return (name, None) if match is None else (match[1], int(match[2]))
+
+
+def _at_place(ours: Mapping[str, Tensor], name: str) -> Tensor:
+  """Our tensor, or what lies at one place of it."""
+  base, place = _place(name)
+  whole = ours[base]
+  if place is None:
+    return whole
+  return Tensor(whole.shape[1:], whole.dtype, lambda: whole.read()[place])
+
+
 def to_ours(
   links: Iterable[Link], theirs: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
   """Our parameters, each read from the tensor of theirs that holds it.
 
   Those of one tensor follow each other; read in this order, they read it once.
+  `joined` makes parameters of those that lie in several tensors.
   """
   found = {}
   last = _LastSplit()
@@ -258,7 +301,7 @@ def to_theirs(
   """Their tensors, each joined from our tensors that it holds."""
   found = {}
   for link in links:
-    sources = [ours[name] for name in link.ours]
+    sources = [_at_place(ours, name) for name in link.ours]
     dtype = sources[0].dtype
     hollow = [np.broadcast_to(np.zeros((), dtype), s.shape) for s in sources]
 

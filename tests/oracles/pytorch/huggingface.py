@@ -19,6 +19,7 @@ from tests.golden import variants
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import joined
 from transformer_zoo.tensors.links import to_ours
 from transformer_zoo.tensors.links import to_theirs
 
@@ -324,7 +325,8 @@ def gradients_as_ours(theirs) -> dict[str, np.ndarray]:
     link.theirs: Tensor.of(_find(theirs, link.theirs).grad.numpy())
     for link in links
   }
-  return {n: t.read() for n, t in to_ours(links, gradients).items()}
+  ours = joined(to_ours(links, gradients))
+  return {name: tensor.read() for name, tensor in ours.items()}
 
 
 def _find(theirs, name: str) -> torch.Tensor:

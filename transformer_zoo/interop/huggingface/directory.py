@@ -112,7 +112,7 @@ class Directory:
         f"the tensors in {str(self.path)!r} do not fit its config.json: "
         + "; ".join(complaints)
       )
-    return found
+    return links_lib.joined(found)
 
 
 def is_directory(path: str | os.PathLike[str]) -> bool:

@@ -16,6 +16,7 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.tensors import safetensors
 from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import parameters_of
 from transformer_zoo.tensors.links import to_theirs
 
 DTYPES = {
@@ -64,7 +65,7 @@ def write_directory(
   """
   folder = pathlib.Path(path)
   links = family.links(config)
-  wanted = {name for link in links for name in link.ours}
+  wanted = parameters_of(links)
   if wanted != parameters.keys():
     raise UserError(
       f"a {config['model_type']} model has other parameters: without "

@@ -22,6 +22,11 @@ from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import Transposed
 
 _TABLE = "shared.weight"
+# Old files have a bias for the attention to the encoder that nothing reads.
+IGNORED = (
+  r"decoder\.block\.0\.layer\.1\.EncDecAttention\."
+  r"relative_attention_bias\.weight",
+)
 _ATTENTION = {"query": "q", "key": "k", "value": "v", "out": "o"}
 _ENCODER_ATTENTION = (("attention", "attention", "SelfAttention"),)
 _DECODER_ATTENTION = (
@@ -57,7 +62,7 @@ def _scale(found: Mapping[str, Any]) -> dict[str, bool]:
   return {f"{head}.scale_by_depth": found["scale_decoder_outputs"]}
 
 
-_ATTRIBUTES = Attributes(
+ATTRIBUTES = Attributes(
   (
     Attribute("vocab_size", 32128, "VOCAB_SIZE"),
     Attribute("d_model", 512, "EMBED_DIM", spellings=("hidden_size",)),
@@ -130,7 +135,7 @@ _ATTRIBUTES = Attributes(
     "classifier_dropout initializer_factor n_positions scalable_attention"
   ).split(),
 )
-_OF_MT5 = _ATTRIBUTES.changed(
+_OF_MT5 = ATTRIBUTES.changed(
   vocab_size=250112,
   d_ff=1024,
   num_layers=8,
@@ -222,16 +227,20 @@ class T5(Family):
       ("decoder", _DECODER_ATTENTION, found["num_decoder_layers"]),
     ):
       for layer in range(number):
-        links += self._layer(side, attentions, layer, found["is_gated_act"])
+        links += self._layer(side, attentions, layer, found)
       links.append(
         Link(f"{side}.final_layer_norm.weight", (f"{side}/{side}_norm/scale",))
       )
     if not found["tie_word_embeddings"]:
-      links.append(_matrix(HEAD, "decoder/logits_dense/kernel"))
+      links.append(matrix_link(HEAD, "decoder/logits_dense/kernel"))
     return links
 
   def _layer(
-    self, side: str, attentions: tuple, layer: int, gated: bool
+    self,
+    side: str,
+    attentions: tuple,
+    layer: int,
+    found: Mapping[str, Any],
   ) -> Iterator[Link]:
     ours = f"{side}/layers_{layer}"
     theirs = f"{side}.block.{layer}.layer"
@@ -241,13 +250,13 @@ class T5(Family):
         (f"{ours}/pre_{norm}_layer_norm/scale",),
       )
       for matrix, letter in _ATTENTION.items():
-        yield _matrix(
+        yield matrix_link(
           f"{theirs}.{index}.{kind}.{letter}.weight",
           f"{ours}/{name}/{matrix}/kernel",
         )
     if self.bias_per_layer or layer == 0:
       holder = f"{ours}/{attentions[0][0]}" if self.bias_per_layer else side
-      yield _matrix(
+      yield matrix_link(
         f"{theirs}.0.SelfAttention.relative_attention_bias.weight",
         f"{holder}/relpos_bias/rel_embedding",
       )
@@ -256,14 +265,37 @@ class T5(Family):
       f"{theirs}.{last}.layer_norm.weight",
       (f"{ours}/pre_mlp_layer_norm/scale",),
     )
+    yield from self.links_of_mlp(
+      found, side, layer, f"{theirs}.{last}", f"{ours}/mlp"
+    )
+
+  def links_of_mlp(
+    self,
+    found: Mapping[str, Any],
+    side: str,
+    layer: int,
+    theirs: str,
+    ours: str,
+  ) -> Iterator[Link]:
+    """Links of the feed-forward network of a layer.
+
+    Args:
+      found: The attributes of the model.
+      side: "encoder" or "decoder".
+      layer: The number of the layer.
+      theirs: The name of their sublayer.
+      ours: The name of our network.
+    """
+    del side, layer
+    gated = found["is_gated_act"]
     for matrix in ("wi_0", "wi_1", "wo") if gated else ("wi", "wo"):
-      yield _matrix(
-        f"{theirs}.{last}.DenseReluDense.{matrix}.weight",
-        f"{ours}/mlp/{matrix}/kernel",
+      yield matrix_link(
+        f"{theirs}.DenseReluDense.{matrix}.weight", f"{ours}/{matrix}/kernel"
       )
 
 
-def _matrix(theirs: str, ours: str) -> Link:
+def matrix_link(theirs: str, ours: str) -> Link:
+  """The link of a matrix that PyTorch keeps as (out, in)."""
   return Link(theirs, (ours,), Transposed())
 
 
@@ -272,11 +304,7 @@ def _family(kind: str, rows: Attributes, **options: bool) -> T5:
     kind=kind,
     attributes=rows,
     layer_counts=("num_layers", "num_decoder_layers"),
-    # Old files have a bias for the attention to the encoder that nothing reads.
-    ignored=(
-      r"decoder\.block\.0\.layer\.1\.EncDecAttention\."
-      r"relative_attention_bias\.weight",
-    ),
+    ignored=IGNORED,
     written={
       "architectures": [f"{kind.upper()}ForConditionalGeneration"],
       "is_encoder_decoder": True,
@@ -286,7 +314,7 @@ def _family(kind: str, rows: Attributes, **options: bool) -> T5:
 
 
 FAMILIES = (
-  _family("t5", _ATTRIBUTES),
+  _family("t5", ATTRIBUTES),
   _family("mt5", _OF_MT5, scales=False),
   _family("umt5", _OF_MT5, bias_per_layer=True),
 )
