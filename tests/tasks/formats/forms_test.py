@@ -484,9 +484,9 @@ def test_a_label_that_is_no_class_is_named_in_one_sentence(prepare):
   with pytest.raises(UserError) as error:
     prepare(form.name)
   assert str(error.value) == (
-    "Task 'forms_test_another_label:classes' cannot read its split 'train', "
-    "example 0: the target 'not_equivalent' is none of equivalent, other; mend "
-    "the data, or skip such rows with --skip_bad_rows."
+    "Task 'forms_test_another_label:classes' cannot read its split "
+    "'validation', example 0: the target 'not_equivalent' is none of "
+    "equivalent, other; mend the data, or skip such rows with --skip_bad_rows."
   )
   for name in (form.name, "forms_test_another_label"):
     seqio.TaskRegistry.remove(name)
