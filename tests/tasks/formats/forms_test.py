@@ -511,10 +511,10 @@ def test_a_row_without_its_answer_is_named_in_one_sentence(prepare):
   with pytest.raises(UserError) as error:
     prepare(form.name)
   assert str(error.value) == (
-    "Task 'forms_test_without_answer:spans' cannot read its split 'train', "
-    "example 0: the answer 'zzz' is not in its context 'mini_squad question: "
-    "which one was the gown? context: frank '; mend the data, or skip such "
-    "rows with --skip_bad_rows."
+    "Task 'forms_test_without_answer:spans' cannot read its split "
+    "'validation', example 0: the answer 'zzz' is not in its context "
+    "'mini_squad question: which one was trimmed? context: karen h'; mend the "
+    "data, or skip such rows with --skip_bad_rows."
   )
   for name in (form.name, "forms_test_without_answer"):
     seqio.TaskRegistry.remove(name)
