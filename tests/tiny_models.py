@@ -55,8 +55,12 @@ SHARING = [part for part in _ALL_PARTS if part.startswith("sharing/")]
 STACKS = [part for part in _ALL_PARTS if part.startswith("stacks/")]
 # Other layers, which bind positions too.
 LAYERS = [part for part in _ALL_PARTS if part.startswith("layers/")]
+# Those of encoder-decoders.
+EMBEDDINGS = [part for part in _ALL_PARTS if part.startswith("embeddings/")]
 PARTS = [
-  part for part in _ALL_PARTS if part not in (*SHARING, *STACKS, *LAYERS)
+  part
+  for part in _ALL_PARTS
+  if part not in (*SHARING, *STACKS, *LAYERS, *EMBEDDINGS)
 ]
 # Those that are not scanned and whose rows hold one text each.
 UNPACKED = ("stacks/funnel.gin",)
@@ -93,6 +97,12 @@ MEMORY = {
   "MEMORY_READ": 3,
 }
 WITH_MEMORY = "feed_forward/product_keys.gin"
+# Sizes of clusters of tokens, whose sum is the vocabulary.
+CLUSTERS = {
+  "embeddings/adaptive.gin": (8, 16, 24),
+  "softmax/adaptive.gin": (8, 16, 20, 4),
+  "softmax/adaptive_without_projection.gin": (8, 16, 20, 4),
+}
 TINY = {
   "EMBED_DIM": 24,
   "MLP_DIM": 36,
@@ -128,6 +138,8 @@ def build(
     settings = {**MEMORY, **settings}
   if UNIVERSAL in parts:
     settings = {"MAX_STEPS": 3, **settings}
+  for part in set(CLUSTERS) & set(parts):
+    settings["EMBEDDING_CLUSTERS"] = CLUSTERS[part]
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
   sizes = [f"{name}={value!r}" for name, value in settings.items()]

@@ -10,10 +10,22 @@ from tests import tiny_models
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
+FOLDERS = (
+  *("attention/", "connections/", "embeddings/", "layers/", "softmax/"),
+  "stacks/",
+)
 PARTS = [
-  part
-  for part in (*tiny_models.PARTS, *tiny_models.STACKS, *tiny_models.LAYERS)
-  if part.startswith(("attention/", "stacks/", "layers/"))
+  *(
+    part
+    for part in (
+      *tiny_models.PARTS,
+      *tiny_models.STACKS,
+      *tiny_models.LAYERS,
+      *tiny_models.EMBEDDINGS,
+    )
+    if part.startswith(FOLDERS)
+  ),
+  "sharing/both.gin",
 ]
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
 THREE_LAYERS = {"NUM_ENCODER_LAYERS": 3, "NUM_DECODER_LAYERS": 2}

@@ -14,6 +14,14 @@ from transformer_zoo.objectives import sequence_to_sequence
 
 pytestmark = pytest.mark.slow
 STACKS = tiny_models.STACKS
+# Another table, log-probabilities as logits, and layers with one set of
+# parameters, which have a cache each.
+DECODING = [
+  "embeddings/own_tables_softmax_of_encoder.gin",
+  "softmax/adaptive.gin",
+  "softmax/mixture.gin",
+  "sharing/both.gin",
+]
 LENGTH = 8
 EXAMPLES = tiny_models.random_examples()
 
@@ -45,7 +53,7 @@ def test_padding_of_the_inputs_changes_nothing(part):
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-@pytest.mark.parametrize("part", STACKS)
+@pytest.mark.parametrize("part", [*STACKS, *DECODING])
 def test_the_cache_gives_what_teacher_forcing_gives(part, beams):
   model, params, batch = setting(part)
   # Padding, which would end an output, is never the likeliest token.
@@ -76,7 +84,7 @@ def test_the_cache_gives_what_teacher_forcing_gives(part, beams):
       },
     )
     np.testing.assert_allclose(
-      -found["loss_sum"][rows], likelihoods[rows], rtol=2e-5
+      -found["loss_sum"][rows], likelihoods[rows], rtol=2e-5, atol=2e-5
     )
 
 

@@ -33,6 +33,25 @@ VARIANTS = {
   "product_keys": Variant(
     "t5_1_0", ("feed_forward/product_keys",), {"MEMORY_LAYERS": (0, 1)}
   ),
+  "untied_softmax": Variant("t5_1_0", ("softmax/untied",)),
+  "own_tables": Variant("t5_1_0", ("embeddings/own_tables",)),
+  "untied": Variant("t5_1_0", ("embeddings/own_tables", "softmax/untied")),
+  "factorized": Variant(
+    "t5_1_0", ("softmax/factorized",), {"FACTORIZED_DIM": 10}
+  ),
+  "factorized_untied": Variant(
+    "t5_1_0", ("softmax/factorized_untied",), {"FACTORIZED_DIM": 10}
+  ),
+  "adaptive_inputs": Variant(
+    "t5_1_0", ("embeddings/adaptive",), {"CLUSTER_DIMS": (None, 8, 4)}
+  ),
+  "adaptive_softmax": Variant(
+    "t5_1_0", ("softmax/adaptive",), {"CLUSTER_DIMS": (None, 8, 4, 4)}
+  ),
+  "adaptive_softmax_without_projection": Variant(
+    "t5_1_0", ("softmax/adaptive_without_projection",)
+  ),
+  "mixture": Variant("t5_1_0", ("softmax/mixture",), {"NUM_SOFTMAXES": 3}),
 }
 
 

@@ -88,6 +88,8 @@ class EncoderDecoder(nn.Module):
       2020, section 3.2.2, "shared").
     target_embedder: embeds the tokens of the decoder, and is its softmax's
       where that is tied; None where both sides have `token_embedder`.
+    tied_side: The side whose embeddings a tied softmax has, 'decoder' or
+      'encoder'.
     pad_id: the token that is padding, the vocabulary's.
   """
 
@@ -95,7 +97,16 @@ class EncoderDecoder(nn.Module):
   decoder: nn.Module
   encoder: Transformer | None = None
   target_embedder: nn.Module | None = None
+  tied_side: str = "decoder"
   pad_id: int = 0
+
+  def __post_init__(self):
+    if self.tied_side not in ("decoder", "encoder"):
+      raise UserError(
+        f"unknown EncoderDecoder.tied_side {self.tied_side!r}; allowed: "
+        "decoder, encoder"
+      )
+    super().__post_init__()
 
   @property
   def offers(self) -> Offers:
@@ -249,7 +260,7 @@ class EncoderDecoder(nn.Module):
 
   def logits(self, hidden_BLD: jax.Array) -> jax.Array:
     """Float32 logits [B, L, V] of the decoder's output."""
-    return self.decoder.logits(hidden_BLD, self._target_embedder)
+    return self.decoder.logits(hidden_BLD, self._softmax_embedder)
 
   def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     """The teacher-forced logits of every head, here of `tokens` alone."""
@@ -336,13 +347,19 @@ class EncoderDecoder(nn.Module):
     return self.decoder(
       self._target_embedder(decoder_input_tokens),
       encoded_BMD,
-      embedder=self._target_embedder,
+      embedder=self._softmax_embedder,
       positions=decoding.positions,
       mask_B1LM=decoding.mask_B1WM,
       encoder_mask_B1LM=(encoder_input_tokens != self.pad_id)[:, None, None, :],
       decoding=decoding,
       deterministic=True,
     )
+
+  @property
+  def _softmax_embedder(self) -> nn.Module:
+    if self.tied_side == "encoder":
+      return self.token_embedder
+    return self._target_embedder
 
   @property
   def _target_embedder(self) -> nn.Module:

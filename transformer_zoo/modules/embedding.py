@@ -1,6 +1,6 @@
 """Token embeddings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import dataclasses
 
 from flax import linen as nn
@@ -144,6 +144,80 @@ class Embed(nn.Module):
   @property
   def _width_axis(self) -> str | None:
     return "embed" if self.inner_features is None else None
+
+
+@gin.register
+class AdaptiveEmbed(nn.Module):
+  """Tables of clusters of tokens, narrower for rarer tokens.
+
+  Adaptive input embeddings (Baevski and Auli 2019, section 3;
+  `vocab_embeddings.py` of Mesh TensorFlow). Vocabularies list tokens by their
+  frequency, so a cluster has consecutive ids.
+
+  Attributes:
+    embed: The table of one cluster, with the rows of the whole vocabulary; each
+      cluster has a copy of its own size.
+    sizes: The number of tokens of each cluster.
+    widths: The width of the table of each cluster; None is d_model, without a
+      projection.
+  """
+
+  embed: Embed
+  sizes: Sequence[int]
+  widths: Sequence[int | None]
+
+  def __post_init__(self):
+    if len(self.sizes) != len(self.widths):
+      raise UserError(
+        f"AdaptiveEmbed.sizes has {len(self.sizes)} clusters, but "
+        f"AdaptiveEmbed.widths {len(self.widths)}; give each cluster both"
+      )
+    if sum(self.sizes) != self.embed.num_embeddings:
+      raise UserError(
+        f"AdaptiveEmbed.sizes are {tuple(self.sizes)}, {sum(self.sizes)} "
+        f"tokens, but there are {self.embed.num_embeddings}; set "
+        "EMBEDDING_CLUSTERS to sizes whose sum is VOCAB_SIZE"
+      )
+    super().__post_init__()
+
+  def setup(self):
+    self.clusters = [
+      self.embed.copy(
+        num_embeddings=size, inner_features=width, name=f"cluster_{i}"
+      )
+      for i, (size, width) in enumerate(
+        zip(self.sizes, self.widths, strict=True)
+      )
+    ]
+
+  @property
+  def num_embeddings(self) -> int:
+    """As of `Embed`."""
+    return self.embed.num_embeddings
+
+  @property
+  def features(self) -> int:
+    """As of `Embed`."""
+    return self.embed.features
+
+  def __call__(self, tokens_BL: jax.Array) -> jax.Array:
+    """As `Embed.__call__`."""
+    x_BLD, first = 0.0, 0
+    for size, cluster in zip(self.sizes, self.clusters, strict=True):
+      own_BL = tokens_BL - first
+      is_own_BL = (own_BL >= 0) & (own_BL < size)
+      own_BLD = cluster(jnp.where(is_own_BL, own_BL, 0))
+      x_BLD += jnp.where(is_own_BL[..., None], own_BLD, 0)
+      first += size
+    return x_BLD
+
+  def attend(self, x_BLD: jax.Array) -> jax.Array:
+    """As `Embed.attend`."""
+    return jnp.concatenate(self.attend_to_clusters(x_BLD), axis=-1)
+
+  def attend_to_clusters(self, x_BLD: jax.Array) -> list[jax.Array]:
+    """Returns dot products with the embeddings of each cluster."""
+    return [cluster.attend(x_BLD) for cluster in self.clusters]
 
 
 @gin.register

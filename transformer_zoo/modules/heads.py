@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import feed_forward
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.dropout import Dropout
@@ -72,6 +73,95 @@ class LinearLogits(nn.Module):
       x_BLD = x_BLD * x_BLD.shape[-1] ** -0.5
     logits_BLV = self.logits_dense(x_BLD, embedder.num_embeddings)
     return axes.constrain(logits_BLV, "batch", "length", "vocab")
+
+
+@gin.register
+class AdaptiveLogits(nn.Module):
+  """Log-probabilities of an adaptive softmax, over an `AdaptiveEmbed`.
+
+  The first softmax is over the tokens of the first cluster and the others'
+  clusters, each of which has a softmax over its tokens (Grave et al. 2017;
+  `adaptive_softmax.py` of Mesh TensorFlow). The original saves time in training
+  by the loss of each token's cluster alone; here all are computed, which gives
+  the same loss.
+
+  Attributes:
+    scale_by_depth: as of `TiedLogits`.
+    clusters_init: The distribution of the vectors of clusters.
+  """
+
+  scale_by_depth: bool = True
+  clusters_init: Callable = initializers.unit_normal
+
+  @nn.compact
+  def __call__(self, x_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
+    """Returns float32 log-probabilities [B, L, V]."""
+    if not hasattr(embedder, "attend_to_clusters"):
+      raise UserError(
+        "AdaptiveLogits reads the clusters of AdaptiveEmbed, but the model has "
+        f"{type(embedder).__name__}; add parts/softmax/adaptive.gin, which "
+        "binds both"
+      )
+    if self.scale_by_depth:
+      x_BLD = x_BLD * jnp.asarray(x_BLD.shape[-1] ** -0.5, x_BLD.dtype)
+    first_BLV, *others = embedder.attend_to_clusters(x_BLD)
+    clusters_CD = self.param(
+      "clusters",
+      axes.partitioned(self.clusters_init, None, "embed"),
+      (len(others), x_BLD.shape[-1]),
+      jnp.float32,
+    )
+    clusters_BLC = x_BLD @ clusters_CD.astype(x_BLD.dtype).T
+    number = first_BLV.shape[-1]
+    first_BLX = jnp.concatenate([first_BLV, clusters_BLC], axis=-1)
+    first_BLX = jax.nn.log_softmax(first_BLX.astype(jnp.float32))
+    found = [first_BLX[..., :number]]
+    for i, other_BLV in enumerate(others, start=number):
+      other_BLV = jax.nn.log_softmax(other_BLV.astype(jnp.float32))
+      found.append(first_BLX[..., i : i + 1] + other_BLV)
+    logits_BLV = jnp.concatenate(found, axis=-1)
+    return axes.constrain(logits_BLV, "batch", "length", "vocab")
+
+
+@gin.register
+class MixtureLogits(nn.Module):
+  """Log-probabilities of a mixture of softmaxes (Yang et al. 2018).
+
+  log sum_c p(c | x) softmax(table @ tanh(W_c x)), where the mixture's weights
+  p(c | x) are a softmax too and the table is that of the embeddings
+  (`MixtureOfSoftmaxes` of Mesh TensorFlow's `vocab_embeddings.py`).
+
+  Attributes:
+    num_softmaxes: C.
+    vectors_init: The distribution of W and of the vectors of the weights.
+  """
+
+  num_softmaxes: int = 15
+  vectors_init: Callable = initializers.unit_normal
+
+  @nn.compact
+  def __call__(self, x_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
+    """Returns float32 log-probabilities [B, L, V]."""
+    rows, length, features = x_BLD.shape
+    number = self.num_softmaxes
+    x_BLD = x_BLD * jnp.asarray(features**-0.5, x_BLD.dtype)
+    weights_CD = self._parameter("mixture", number, features)
+    contexts_CDD = self._parameter("contexts", number, features, features)
+    weights_BLC = x_BLD @ weights_CD.astype(x_BLD.dtype).T
+    contexts_BLCD = jnp.tanh(
+      jnp.einsum("bld,cde->blce", x_BLD, contexts_CDD.astype(x_BLD.dtype))
+    )
+    logits_BXV = embedder.attend(contexts_BLCD.reshape(rows, -1, features))
+    logits_BLCV = logits_BXV.reshape(rows, length, number, -1)
+    mixed_BLCV = jax.nn.log_softmax(logits_BLCV.astype(jnp.float32))
+    mixed_BLCV += jax.nn.log_softmax(weights_BLC.astype(jnp.float32))[..., None]
+    logits_BLV = jax.nn.logsumexp(mixed_BLCV, axis=2)
+    return axes.constrain(logits_BLV, "batch", "length", "vocab")
+
+  def _parameter(self, name: str, *shape: int) -> jax.Array:
+    last = (None,) * (len(shape) - 2)
+    init = axes.partitioned(self.vectors_init, None, "embed", *last)
+    return self.param(name, init, shape, jnp.float32)
 
 
 @gin.register

@@ -31,6 +31,9 @@ REMAT_POLICIES = {
   "full": jax.checkpoint_policies.nothing_saveable,
 }
 
+# Of what a scan takes beside x: values by layer, arguments, keywords.
+_IN_AXES = (0, nn.broadcast, nn.broadcast)
+
 
 @gin.register
 class Stack(nn.Module):
@@ -141,6 +144,8 @@ class Stack(nn.Module):
     if self.scan and order is None:
       layers = layer.copy(name="layers")
       return self._scan(apply_layer, layers, x, own_N, given)
+    if keywords.get("decoding") is not None and self._layers_of_a_group() > 1:
+      return self._decode_in_groups(apply_layer, layer, x, own_N, given), None
     copies, collected = {}, []
     for i in range(self.num_layers) if order is None else order:
       group = i // self._layers_of_a_group()
@@ -162,16 +167,8 @@ class Stack(nn.Module):
   def _scan(self, apply_layer, layers, x, own_N, given):
     """Scans over the layers, or over groups and the layers of each."""
     repeats = self._layers_of_a_group()
-    in_axes = (0, nn.broadcast, nn.broadcast)
     if repeats > 1:
-      apply_layer = nn.scan(
-        apply_layer,
-        variable_broadcast="params",
-        variable_axes={costs.COLLECTION: 0},
-        split_rngs={"params": False, "dropout": True},
-        in_axes=in_axes,
-        length=repeats,
-      )
+      apply_layer = self._over_group(apply_layer)
       own_N = jax.tree.map(
         lambda x_N: x_N.reshape(-1, repeats, *x_N.shape[1:]), own_N
       )
@@ -179,7 +176,7 @@ class Stack(nn.Module):
       apply_layer,
       variable_axes={"params": 0, "cache": 0, costs.COLLECTION: 0},
       split_rngs={"params": True, "dropout": True},
-      in_axes=in_axes,
+      in_axes=_IN_AXES,
       length=self.num_layers // repeats,
       metadata_params={nn.PARTITION_NAME: "layers"},
     )
@@ -189,6 +186,28 @@ class Stack(nn.Module):
         lambda x_N: x_N.reshape(-1, *x_N.shape[2:]), collected_N
       )
     return x, collected_N
+
+  @nn.nowrap
+  def _over_group(self, apply_layer):
+    """Applies a layer once for each layer of its group, by one scan."""
+    return nn.scan(
+      apply_layer,
+      variable_broadcast="params",
+      variable_axes={"cache": 0, costs.COLLECTION: 0},
+      split_rngs={"params": False, "dropout": True},
+      in_axes=_IN_AXES,
+      length=self._layers_of_a_group(),
+    )
+
+  @nn.nowrap
+  def _decode_in_groups(self, apply_layer, layer, x, own_N, given):
+    """Loops over groups whose layers have caches of their own."""
+    repeats = self._layers_of_a_group()
+    for group in range(self.num_layers // repeats):
+      own = _at(own_N, slice(group * repeats, (group + 1) * repeats))
+      apply_group = self._over_group(apply_layer)
+      x, _ = apply_group(self._layer_of(group, layer), x, own, *given)
+    return x
 
   def _over_stages(self, apply_once, x, by_layer, given, draws):
     """What comes out of the layers, which lie on the stages of a pipeline.
@@ -241,12 +260,11 @@ class Stack(nn.Module):
     return x
 
   def _check_decoding(self, keywords) -> None:
-    """Raises UserError for decoding with parameters of several layers."""
-    shares = self._layers_of_a_group() > 1 or self.shared
-    if shares and keywords.get("decoding") is not None:
+    """Raises UserError for decoding with parts of several layers."""
+    if self.shared and keywords.get("decoding") is not None:
       raise UserError(
-        "layers that share parameters (Stack.num_groups, Stack.shared) have no "
-        "cache of their own for decoding; decode with layers that share none"
+        f"Stack.shared is {self.shared}: parts that layers share have no cache "
+        "for decoding; share whole layers (Stack.num_groups) or nothing"
       )
 
   def _check_stages(self, by_layer, after_layer, collect, order) -> None:
@@ -345,8 +363,8 @@ class _Given(nn.Module):
     )
 
 
-def _at(tree_N: Any, number: int) -> Any:
-  """Returns the values of one layer."""
+def _at(tree_N: Any, number: int | slice) -> Any:
+  """Returns the values of one layer, or of neighbours."""
   return jax.tree.map(lambda each_N: each_N[number], tree_N)
 
 

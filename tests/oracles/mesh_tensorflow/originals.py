@@ -14,11 +14,13 @@ from tests.oracles.mesh_tensorflow import stand_ins  # noqa: F401 (goes first)
 
 # isort: split
 import mesh_tensorflow as mtf
+from mesh_tensorflow.transformer import adaptive_softmax
 from mesh_tensorflow.transformer import fixup_layers
 from mesh_tensorflow.transformer import memory_layers
 from mesh_tensorflow.transformer import moe
 from mesh_tensorflow.transformer import transformer
 from mesh_tensorflow.transformer import transformer_layers as layers
+from mesh_tensorflow.transformer import vocab_embeddings
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -73,6 +75,8 @@ class Original:
     shares_embedding: Whether both sides have one table.
     ties_softmax: Whether the softmax is the table of the decoder.
     names: Rules after `NAMES`.
+    joined: Our parameters that are one variable, by the path of the first: they
+      are its rows.
   """
 
   encoder: Sequence[Any] = (SELF_ATTENTION, mlp())
@@ -87,6 +91,7 @@ class Original:
   shares_embedding: bool = True
   ties_softmax: bool = True
   names: Sequence[tuple[str, str]] = ()
+  joined: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   def model(self) -> transformer.Bitransformer:
     """Returns the model; it makes its variables where it is called."""
@@ -143,6 +148,11 @@ def outputs(
     parameters: Our parameters by path.
     batch: SeqIO's features of an encoder-decoder, padded with 0.
   """
+  ours = parameters
+  parameters = dict(ours)
+  for first, last in original.joined.items():
+    rows = parameters[first], parameters.pop(last)
+    parameters[first] = np.concatenate(rows)
   tf.reset_default_graph()
   graph = mtf.Graph()
   mesh = mtf.Mesh(graph, "mesh")
@@ -187,8 +197,12 @@ def outputs(
     session.run(lowering.copy_masters_to_slices())
     found = session.run(fetched)
   found["logits"] = found["logits"][batch["decoder_target_tokens"] > 0]
-  for path, value in parameters.items():
-    found[f"gradient/{path}"] = found.pop(path).reshape(value.shape)
+  for path in parameters:
+    found[f"gradient/{path}"] = found.pop(path).reshape(parameters[path].shape)
+  for first, last in original.joined.items():
+    slope, number = found[f"gradient/{first}"], len(ours[first])
+    found[f"gradient/{first}"] = slope[:number]
+    found[f"gradient/{last}"] = slope[number:]
   return found
 
 
@@ -246,6 +260,38 @@ PRODUCT_KEYS = [
   memory_layers.ProductKeyValueMemory,
   {"key_size": 6, "n_keys": 5, "n_heads": 2, "knn": 3},
 ]
+UNTIED = [(r"/logits_dense/", "/logits/")]
+OWN_TABLES = [
+  (r"shared/embedding", "encoder/embedding"),
+  (r"target_embedder/", "decoder/"),
+]
+FACTORIZED = functools.partial(
+  vocab_embeddings.FactorizedVocabEmbedding, inner_dimension_size=10
+)
+FACTORS = [
+  (r"shared/embedding", "shared/embedding1"),
+  (r"token_embedder/projection", "shared/embedding2"),
+]
+# The first cluster is a table, the others two factors unless they are as wide.
+TABLES = [(r"token_embedder/cluster_(\d)/embedding", r"shared/embedding_\1")]
+CLUSTERS = [
+  (r"token_embedder/cluster_(0)/embedding", r"shared/embedding_\1"),
+  (r"token_embedder/cluster_(\d)/embedding", r"shared/embedding_\g<1>1"),
+  (r"token_embedder/cluster_(\d)/projection", r"shared/embedding_\g<1>2"),
+]
+
+
+def clusters(kind: Callable, *of_each: tuple[int, int]) -> Callable:
+  """A class of embeddings with clusters of tokens and widths of tables."""
+  return functools.partial(
+    kind,
+    clusters=[
+      {"token_count": count, "embedding_size": width}
+      for count, width in of_each
+    ],
+  )
+
+
 ORIGINALS = {
   "vanilla": Original(),
   "elu": with_mlp("elu"),
@@ -316,6 +362,47 @@ ORIGINALS = {
     names=[
       (r"/layer_002/q$", "/layer_002/query/kernel"),
       (r"/query_norm/", "/layer_prepostprocess/layer_norm/layer_norm_"),
+    ],
+  ),
+  "untied_softmax": Original(ties_softmax=False, names=UNTIED),
+  "own_tables": Original(shares_embedding=False, names=OWN_TABLES),
+  "untied": Original(
+    shares_embedding=False, ties_softmax=False, names=OWN_TABLES + UNTIED
+  ),
+  "factorized": Original(embedding=FACTORIZED, names=FACTORS),
+  "factorized_untied": Original(
+    embedding=FACTORIZED, ties_softmax=False, names=FACTORS + UNTIED
+  ),
+  "adaptive_inputs": Original(
+    embedding=clusters(
+      vocab_embeddings.AdaptiveVocabEmbedding, (8, D_MODEL), (16, 8), (24, 4)
+    ),
+    names=CLUSTERS,
+  ),
+  "adaptive_softmax": Original(
+    embedding=clusters(
+      adaptive_softmax.AdaptiveSoftmaxVocabEmbedding,
+      *((8, D_MODEL), (16, 8), (20, 4), (4, 4)),
+    ),
+    names=CLUSTERS,
+    joined={"token_embedder/cluster_0/embedding": "decoder/clusters"},
+  ),
+  "adaptive_softmax_without_projection": Original(
+    embedding=clusters(
+      adaptive_softmax.AdaptiveSoftmaxVocabEmbedding,
+      *((size, D_MODEL) for size in (8, 16, 20, 4)),
+    ),
+    names=TABLES,
+    joined={"token_embedder/cluster_0/embedding": "decoder/clusters"},
+  ),
+  "mixture": Original(
+    embedding=functools.partial(
+      vocab_embeddings.MixtureOfSoftmaxes, num_softmaxes=3
+    ),
+    names=[
+      (r"shared/embedding", "shared/embedding_embedding_weights"),
+      (r"decoder/mixture", "shared/embedding_mixture_weights"),
+      (r"decoder/contexts", "shared/embedding_context_weights"),
     ],
   ),
 }
