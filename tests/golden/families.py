@@ -228,8 +228,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # One of each class; mT5 and ByT5 are T5.1.1 of other sizes.
 RECORDED = (
-  "t5_1_0", "t5_1_1", "umt5", "marian", "gpt_1", "gpt_2", "gpt_neo", "llama_3",
-  "qwen_2_windows",
+  "t5_1_0", "t5_1_1", "umt5", "switch_transformers", "marian", "gpt_1", "gpt_2",
+  "gpt_neo", "llama_3", "qwen_2_windows",
 )  # fmt: skip
 
 

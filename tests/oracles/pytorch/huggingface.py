@@ -321,9 +321,13 @@ def _links(theirs):
 def gradients_as_ours(theirs) -> dict[str, np.ndarray]:
   """Those that `backward` has left, by the names of our parameters."""
   links = [link for link in _links(theirs) if not link.only_written]
+  # An expert that no token came to has none.
   gradients = {
-    link.theirs: Tensor.of(_find(theirs, link.theirs).grad.numpy())
+    link.theirs: Tensor.of(
+      (torch.zeros_like(found) if found.grad is None else found.grad).numpy()
+    )
     for link in links
+    for found in (_find(theirs, link.theirs),)
   }
   ours = joined(to_ours(links, gradients))
   return {name: tensor.read() for name, tensor in ours.items()}
