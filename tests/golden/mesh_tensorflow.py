@@ -52,6 +52,28 @@ VARIANTS = {
     "t5_1_0", ("softmax/adaptive_without_projection",)
   ),
   "mixture": Variant("t5_1_0", ("softmax/mixture",), {"NUM_SOFTMAXES": 3}),
+  **{
+    part: Variant("t5_1_0", (f"attention/{part}",))
+    for part in (
+      "synthesizer_dense",
+      "synthesizer_dense_plus",
+      "synthesizer_dense_plus_alpha",
+      "synthesizer_factorized",
+      "synthesizer_random",
+      "synthesizer_random_plus",
+      "synthesizer_random_plus_alpha",
+      "talking_heads",
+    )
+  },
+  **{
+    part: Variant("t5_1_0", (f"layers/{part}",))
+    for part in (
+      "lightweight_convolution",
+      "dynamic_convolution",
+      "weighted",
+      "evolved",
+    )
+  },
 }
 
 

@@ -15,6 +15,7 @@ from tests.oracles.mesh_tensorflow import stand_ins  # noqa: F401 (goes first)
 # isort: split
 import mesh_tensorflow as mtf
 from mesh_tensorflow.transformer import adaptive_softmax
+from mesh_tensorflow.transformer import evolved_transformer
 from mesh_tensorflow.transformer import fixup_layers
 from mesh_tensorflow.transformer import memory_layers
 from mesh_tensorflow.transformer import moe
@@ -77,6 +78,8 @@ class Original:
     names: Rules after `NAMES`.
     joined: Our parameters that are one variable, by the path of the first: they
       are its rows.
+    pieces: Of our parameters that are several variables there: a pattern of
+      their paths, and the axis along which there are so many pieces.
   """
 
   encoder: Sequence[Any] = (SELF_ATTENTION, mlp())
@@ -92,6 +95,9 @@ class Original:
   ties_softmax: bool = True
   names: Sequence[tuple[str, str]] = ()
   joined: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  pieces: Mapping[str, tuple[int, int]] = dataclasses.field(
+    default_factory=dict
+  )
 
   def model(self) -> transformer.Bitransformer:
     """Returns the model; it makes its variables where it is called."""
@@ -135,6 +141,25 @@ class Original:
       path = re.sub(pattern, replacement, path)
     return path
 
+  def cut(self, path: str, value: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the pieces of one of our parameters, by their paths."""
+    for pattern, (axis, number) in self.pieces.items():
+      if re.search(pattern, path):
+        cut = np.split(value, number, axis)
+        return {f"{path}/{i}": each for i, each in enumerate(cut)}
+    return {path: value}
+
+  def axis(self, path: str) -> int:
+    """Returns the axis along which the pieces of a parameter lie."""
+    return next(
+      (
+        axis
+        for pattern, (axis, _) in self.pieces.items()
+        if re.search(pattern, path)
+      ),
+      0,
+    )
+
 
 def outputs(
   original: Original,
@@ -153,6 +178,8 @@ def outputs(
   for first, last in original.joined.items():
     rows = parameters[first], parameters.pop(last)
     parameters[first] = np.concatenate(rows)
+  cut = {path: original.cut(path, each) for path, each in parameters.items()}
+  pieces = {path: x for of_one in cut.values() for path, x in of_one.items()}
   tf.reset_default_graph()
   graph = mtf.Graph()
   mesh = mtf.Mesh(graph, "mesh")
@@ -179,7 +206,7 @@ def outputs(
   )
   variables = graph.trainable_variables
   slopes = mtf.gradients([loss], [each.outputs[0] for each in variables])
-  paths = _paths(original, variables, parameters)
+  paths = _paths(original, variables, pieces)
 
   mesh_impl = mtf.placement_mesh_impl.PlacementMeshImpl([], {}, [""])
   lowering = mtf.Lowering(graph, {mesh: mesh_impl})
@@ -192,13 +219,14 @@ def outputs(
   with tf.Session() as session:
     for variable in variables:
       master = variable.get_master()
-      value = parameters[paths[variable.name]].reshape(master.shape)
+      value = pieces[paths[variable.name]].reshape(master.shape)
       master.load(value, session)
     session.run(lowering.copy_masters_to_slices())
     found = session.run(fetched)
   found["logits"] = found["logits"][batch["decoder_target_tokens"] > 0]
-  for path in parameters:
-    found[f"gradient/{path}"] = found.pop(path).reshape(parameters[path].shape)
+  for path, of_one in cut.items():
+    slopes = [found.pop(key).reshape(x.shape) for key, x in of_one.items()]
+    found[f"gradient/{path}"] = np.concatenate(slopes, original.axis(path))
   for first, last in original.joined.items():
     slope, number = found[f"gradient/{first}"], len(ours[first])
     found[f"gradient/{first}"] = slope[:number]
@@ -210,7 +238,7 @@ def _paths(original, variables, parameters) -> dict[str, str]:
   """Returns the path of our parameter of each variable."""
   by_name = {original.name(path): path for path in parameters}
   paths = {
-    each.name: by_name.pop(re.sub(r"/[A-Z]\w*", "", each.name), None)
+    each.name: by_name.pop(re.sub(r"/[A-Z]\w*(?=/)", "", each.name), None)
     for each in variables
   }
   unknown = [name for name, path in paths.items() if path is None]
@@ -292,6 +320,123 @@ def clusters(kind: Callable, *of_each: tuple[int, int]) -> Callable:
   )
 
 
+SYNTHESIZERS = {
+  # Our name: theirs, and the names of the parameters of the scores.
+  "dense": ("dense_minus", [(r"/scores/kernel$", "/pi/kernel")]),
+  "dense_plus": ("dense_plus", [(r"/scores/kernel$", "/pi/kernel")]),
+  "dense_plus_alpha": (
+    "dense_plus_alpha",
+    [(r"/scores/kernel$", "/pi/kernel")],
+  ),
+  "factorized": (
+    "factorized",
+    [(r"/scores/first$", "/R1"), (r"/scores/second$", "/R2")],
+  ),
+  "random": ("random", [(r"/scores/table$", "/R")]),
+  "random_plus": ("random_plus", [(r"/scores/table$", "/R")]),
+  "random_plus_alpha": ("random_plus_alpha", [(r"/scores/table$", "/R")]),
+}
+
+
+def synthesizer(name: str) -> Original:
+  """T5 with a Synthesizer in the place of attention to itself."""
+  mode, names = SYNTHESIZERS[name]
+  if "plus" not in mode:
+    # Keys and values are one there, and keys are not read.
+    names = [*names, (r"/layer_000/v$", "/layer_000/kv")]
+  attention = [
+    layers.Synthesizer,
+    {**SELF_ATTENTION[1], "synthesize_mode": mode},
+  ]
+  return Original(
+    (attention, mlp()), (attention, CROSS_ATTENTION, mlp()), names=names
+  )
+
+
+def reading_first(layer: type) -> type:
+  """A convolution that reads the first token of a decoder too.
+
+  Its id is 0, for which the original takes the vector for padding.
+  """
+
+  def call(self, context, x, losses=None):
+    given = context.inputs
+    if context.model.name == "decoder":
+      context.inputs = given + 1
+    y = layer.call(self, context, x, losses)
+    context.inputs = given
+    return y
+
+  return type(layer.__name__, (layer,), {"call": call})
+
+
+SEPARABLE = "separable_conv1d/depthwise_conv_hack/depthwise_dense_"
+
+
+def local_convolution(kind: str, **settings) -> Original:
+  """T5 with convolutions of nine tokens, without positions."""
+
+  def block(first, last):
+    reach = {"min_relative_pos": first, "max_relative_pos": last}
+    return [
+      reading_first(layers.LocalConvAttnBlock),
+      {**reach, "output_size": D_MODEL, "attention_type": kind},
+    ]
+
+  return Original(
+    (block(-4, 4), mlp()), (block(-8, 0), CROSS_ATTENTION, mlp()), **settings
+  )
+
+
+LOCAL_NAMES = [
+  (r"/glu/v$", "/local_conv_inp_0/kernel"),
+  (r"/glu/value/", "/local_conv_inp_0/"),
+  (r"/glu/gate/", "/local_conv_inp_1/"),
+  (r"/layer_000/o$", "/layer_000/local_conv_attn_op_projection/kernel"),
+  (r"/out/bias$", "/local_conv_attn_op_projection/bias"),
+  (r"/pointwise/", "/separable_conv1d/pointwise_dense/"),
+  (r"/layer_000/bias$", f"/layer_000/{SEPARABLE}0/bias"),
+]
+
+
+class Branched(layers.BranchedSelfAttention):
+  """With a network of our width."""
+
+  def __init__(self, **settings):
+    super().__init__(**settings)
+    self.dense_layer = layers.DenseReluDense(hidden_size=D_FF)
+
+
+class BranchedCross(layers.BranchedEncDecAttention):
+  """With a network of our width."""
+
+  def __init__(self, **settings):
+    super().__init__(**settings)
+    self.dense_layer = layers.DenseReluDense(hidden_size=D_FF)
+
+
+class EvolvedAttention(evolved_transformer.DecoderAttentionLayer):
+  """With heads of our size."""
+
+  def __init__(self):
+    super().__init__(HEADS)
+    for attention in (self._self_attention, self._enc_dec_attention):
+      attention.key_value_size = D_KV
+
+
+TALKING = {
+  "key_heads_dims": [("key_heads", HEADS)],
+  "softmax_heads_dims": [("heads", HEADS)],
+  "value_heads_dims": [("value_heads", HEADS)],
+  "key_size": D_KV,
+  "value_size": D_KV,
+}
+TALKING_SELF = [
+  layers.TalkingHeadsSelfAttention,
+  {**TALKING, "relative_attention_type": "bias_shared"},
+]
+EVOLVED = {"d_model": D_MODEL, "dropout_rate": 0.0}
+WITHOUT_BIAS = [layers.SelfAttention, ATTENTION]
 ORIGINALS = {
   "vanilla": Original(),
   "elu": with_mlp("elu"),
@@ -404,5 +549,98 @@ ORIGINALS = {
       (r"decoder/mixture", "shared/embedding_mixture_weights"),
       (r"decoder/contexts", "shared/embedding_context_weights"),
     ],
+  ),
+  **{f"synthesizer_{name}": synthesizer(name) for name in SYNTHESIZERS},
+  "talking_heads": Original(
+    (TALKING_SELF, mlp()),
+    (
+      TALKING_SELF,
+      [layers.TalkingHeadsEncDecAttention, TALKING],
+      mlp(),
+    ),
+    names=[
+      (r"/context/scores_kernel$", "/logits/kernel"),
+      (r"/context/weights_kernel$", "/weights/kernel"),
+      (r"/(layer_00\d)/([qkv])$", r"/\1/\2/kernel"),
+      (r"/(layer_00\d)/o$", r"/\1/y/kernel"),
+    ],
+  ),
+  "lightweight_convolution": local_convolution(
+    "lightweight_conv",
+    names=[
+      *LOCAL_NAMES,
+      (
+        r"/layer_000/kernel/(\d)$",
+        r"/layer_000/lightwt_depthwise_dense_\1/kernel",
+      ),
+    ],
+    pieces={r"attention/kernel$": (0, 9)},
+  ),
+  "dynamic_convolution": local_convolution(
+    "dynamic_conv",
+    names=[
+      *LOCAL_NAMES,
+      (
+        r"/weights/(kernel|bias)/(\d)$",
+        r"/dyn_conv_depthwise_dense_\2/\1",
+      ),
+    ],
+    pieces={r"/weights/(kernel|bias)$": (-1, 9)},
+  ),
+  "weighted": Original(
+    ([Branched, SELF_ATTENTION[1]],),
+    ([Branched, SELF_ATTENTION[1]], [BranchedCross, ATTENTION]),
+    names=[
+      (r"/branches$", "/o"),
+      (r"/(layer_00\d)/layer_00\d/w", r"/\1/w"),
+    ],
+  ),
+  "evolved": Original(
+    (
+      evolved_transformer.GatedLinearUnitLayer,
+      [evolved_transformer.EncoderConvolutionalLayer, EVOLVED],
+      WITHOUT_BIAS,
+      mlp(),
+    ),
+    (
+      EvolvedAttention,
+      [reading_first(evolved_transformer.DecoderConvolutionalLayer), EVOLVED],
+      WITHOUT_BIAS,
+      CROSS_ATTENTION,
+      mlp(),
+    ),
+    names=[
+      (r"^(encoder/\w+)/layer_001/", r"\1/layer_003/"),
+      (r"^(encoder/\w+)/layer_000/", r"\1/layer_002/"),
+      (r"^(encoder/\w+)/glu/", r"\1/layer_000/"),
+      (r"^(encoder.*/layer_000)/v$", r"\1/glu_0/kernel"),
+      (r"/layer_000/value/", "/layer_000/glu_0/"),
+      (r"/layer_000/gate/", "/layer_000/glu_1/"),
+      (r"^(decoder/\w+)/layer_002/", r"\1/layer_004/"),
+      (r"^(decoder/\w+)/layer_001/", r"\1/layer_003/"),
+      (r"^(decoder/\w+)/layer_000/", r"\1/layer_002/"),
+      (r"/wide_attention/rms_norm", "/layer_000/rms_norm"),
+      (r"/wide_attention/", "/layer_000/self_attention/"),
+      (r"/wide_encoder_decoder_attention/", "/layer_000/enc_dec_attention/"),
+      (r"/convolution/", "/layer_001/"),
+      (r"^(encoder.*)/wide/", r"\1/conv1x1/dense/"),
+      (r"^(encoder.*)/narrow/", r"\1/conv3x1/conv2d/"),
+      (r"/separable/", "/sep_conv9x1/"),
+      (r"^(decoder.*)/wide/", r"\1/sep_conv11x1/"),
+      (r"^(decoder.*)/narrow/", r"\1/sep_conv7x1_1/"),
+      (r"/last/", "/sep_conv7x1_2/"),
+      (r"/(sep_\w+)/kernel/(\d+)$", rf"/\1/{SEPARABLE}\2/kernel"),
+      (r"/(sep_\w+)/bias$", rf"/\1/{SEPARABLE}0/bias"),
+      (r"/pointwise/", "/separable_conv1d/pointwise_dense/"),
+      (
+        r"/layer_001/norm/",
+        "/layer_001/layer_prepostprocess/layer_norm/layer_norm_",
+      ),
+    ],
+    pieces={
+      r"/separable/kernel$": (0, 9),
+      r"decoder.*/wide/kernel$": (0, 11),
+      r"(decoder.*/narrow|/last)/kernel$": (0, 7),
+    },
   ),
 }

@@ -17,8 +17,11 @@ from tests.oracles.mesh_tensorflow import run
 
 def main():
   golden.FOLDER.mkdir(exist_ok=True)
-  for name in sys.argv[1:] or golden.VARIANTS:
-    _, params, batch = golden.setting(name)
+  # Configurables of the original have names of ours: all models come first.
+  settings = {
+    name: golden.setting(name) for name in sys.argv[1:] or golden.VARIANTS
+  }
+  for name, (_, params, batch) in settings.items():
     flat = traverse_util.flatten_dict(params, sep="/")
     found = run.outputs(name, flat, batch)
     variants.record(golden.path(name), params, batch, found)
