@@ -156,7 +156,7 @@ def test_what_a_language_model_was_first_fed_is_fed_again(tmp_path):
   assert str(error.value) == (
     f"the decoder of the Hugging Face directory {str(folder)!r} was first fed "
     "id 1, and would be fed 0 here; set LanguageModelFeatures.bos_id=1, or "
-    "that of the features that CONVERTER names"
+    "the bos_id of the features that CONVERTER names"
   )
   run = tmp_path / "run"
   convert(folder, run, report=lambda line: None)

@@ -234,7 +234,7 @@ def test_the_mask_of_t5_is_a_sentinel():
       MaskedLanguageModel(Masking(WordSpans())),
       ROWS,
       vocabularies.bert(word_starts=None),
-      "tells where words begin",
+      "shows where words begin",
     ),
   ],
 )

@@ -141,7 +141,7 @@ def copied(prepared_dir, tmp_path):
     ("DROPOUT_RATE=2.0", "dropout rate 2.0 is not in [0, 1)"),
     (
       "GatedMlp.activation='gleu'",
-      "unknown activation 'gleu'; allowed: relu, gelu, gelu_exact, silu, ",
+      "unknown activation 'gleu'; allowed: relu, squared_relu, gelu, ",
     ),
     (
       "REMAT='some'",

@@ -142,7 +142,7 @@ def test_denoising_replaces_whole_words():
 
 def test_words_that_are_not_known_are_told():
   vocabulary = vocabularies.t5()
-  with pytest.raises(UserError, match="tells where words begin; set whole_w"):
+  with pytest.raises(UserError, match="shows where words begin; set whole_w"):
     Denoising(WordSpans()).check({"inputs": 64, "targets": 64}, vocabulary)
   tokens = Denoising(WordSpans(whole_words=False))
   tokens.check({"inputs": 64, "targets": 64}, vocabulary)
