@@ -150,9 +150,12 @@ def build(
 def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
   """Returns a module whose stacks have so many sets of layers, looped.
 
-  With another first layer it is one more. A trace of it takes a fraction of
-  that of the whole, even of scanned layers, which are traced twice.
+  With another first layer it is one more; with other layers elsewhere it is the
+  whole stack. A trace of it takes a fraction of that of the whole, even of
+  scanned layers, which are traced twice.
   """
+  if isinstance(module, StackWithOtherLayers) and module.places != (0,):
+    return module
   if isinstance(module, Stack):
     number = layers + isinstance(module, StackWithOtherLayers)
     groups = module.num_groups and min(module.num_groups, layers)
