@@ -158,6 +158,8 @@ WITH_CLASS = {
   "olmo_2": Variant(
     "llama", ("connections/residual_post_norm",), SQUARE, ()
   ),
+  # Queries and keys normalized head by head.
+  "qwen_3": Variant("llama", ("attention/normalized",), {"NUM_KV_HEADS": 2}),
 }  # fmt: skip
 VARIANTS = WITHOUT_CLASS | WITH_CLASS
 

@@ -237,6 +237,23 @@ def _olmo_2(model):
   )
 
 
+def _qwen_3(model):
+  return _llama_like(
+    transformers.Qwen3Config,
+    model,
+    {
+      "input_layernorm": "pre_self_attention_layer_norm",
+      "post_attention_layernorm": "pre_mlp_layer_norm",
+      "self_attn.q_norm": "self_attention/query_norm",
+      "self_attn.k_norm": "self_attention/key_norm",
+    },
+    head_dim=_attention(model).head_dim,
+    rms_norm_eps=1e-5,
+    tie_word_embeddings=False,
+    eos_token_id=1,
+  )
+
+
 CLASSES = {
   "bloom": _bloom,
   "mpt": _mpt,
@@ -246,4 +263,5 @@ CLASSES = {
   "cohere": _cohere,
   "gemma_2": _gemma_2,
   "olmo_2": _olmo_2,
+  "qwen_3": _qwen_3,
 }
