@@ -1,9 +1,14 @@
 """Numbers of parameters that table 1 of Narang et al. 2021 prints."""
 
+import math
+
+from flax import linen as nn
+import jax
 import pytest
 
 from tests import tiny_models
 from transformer_zoo import config
+from transformer_zoo.training import state
 
 BASE = ("normalization/layer_norm",)
 # The printed numbers are those with 512 places of learned positions, where no
@@ -148,3 +153,30 @@ def test_a_row_has_the_printed_number_of_parameters(row):
   )
   sizes = tiny_models.parameter_sizes(config.value("MODEL"))
   assert round(sum(sizes.values()) / 1e6) == OURS.get(row, millions)
+
+
+@pytest.mark.parametrize(
+  ("parts", "layers", "number"),
+  [
+    (("stacks/transparent_attention",), 12, 222_951_324),
+    (("stacks/funnel",), 12, 222_951_168),
+    # In print 84M, of layers that the paper does not name.
+    (("stacks/universal", "softmax/untied"), 2, 82_436_354),
+  ],
+  ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_stack_of_its_own_has_its_number_of_parameters(parts, layers, number):
+  """Transparent attention and Funnel have the 223M of print."""
+  config.load(
+    [
+      "architectures/t5_1_0.gin",
+      "sizes/t5_1_0_base.gin",
+      *(f"parts/{part}.gin" for part in (*BASE, *parts)),
+    ],
+    [f"NUM_{side}_LAYERS={layers}" for side in ("ENCODER", "DECODER")],
+    root="MODEL",
+  )
+  params = nn.unbox(state.abstract_params(config.value("MODEL")))
+  assert (
+    sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params)) == number
+  )

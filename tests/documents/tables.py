@@ -26,6 +26,8 @@ from transformer_zoo.forecast import hardware
 from transformer_zoo.forecast import topologies
 from transformer_zoo.interop.huggingface import families
 from transformer_zoo.peft.trainable import ALL
+from transformer_zoo.studies import published
+from transformer_zoo.studies.design import loading
 from transformer_zoo.training import state
 
 Table = tuple[Sequence[str], Iterable[Sequence[Any]]]  # Heads and rows.
@@ -405,6 +407,48 @@ def _range(first: float, last: float, form: str) -> str:
   return " to ".join(both)
 
 
+def modifications() -> Table:
+  """The rows of table 1 of Narang et al. 2021: what is bound, and print."""
+  study = loading.load_study("narang_table1")
+  table = published.load(study.published)
+  print_of = table.rows[table.baseline]
+  rows = []
+  for row in study.rows:
+    # What all rows begin with, LayerNorm, is the baseline's.
+    bound = row.changes["all"][1:]
+    texts = [
+      listing.summary((GIN / name).read_text("utf-8"))
+      for name in bound
+      if name.endswith(".gin")
+    ]
+    details, scores = table.details[row.published], table.row(row.published)
+    verdicts = [
+      _verdict(table, column, sign * (scores[column] - print_of[column]))
+      for column, sign in (("final_loss", -1), ("SGLUE", 1))
+    ]
+    rows.append(
+      [
+        row.published,
+        " ".join(texts),
+        _code(name.removeprefix("parts/") for name in bound),
+        details["parameters"],
+        details["operations"],
+        f"{scores['final_loss']:.3f}",
+        f"{scores['SGLUE']:.2f}",
+        ", ".join(verdicts),
+      ]
+    )
+  heads = "row", "what it is", "bound after LayerNorm", "parameters"
+  return (*heads, "operations", "loss", "SuperGLUE", "verdict"), rows
+
+
+def _verdict(table, column: str, gain: float) -> str:
+  """Better or worse by more than two deviations of the baseline, or equal."""
+  if abs(gain) <= 2 * table.deviations[column] + 1e-9:
+    return "equal"
+  return "better" if gain > 0 else "worse"
+
+
 def seeds() -> Table:
   """The differences, in deviations over seeds, from which one counts."""
   rows = []
@@ -428,6 +472,7 @@ TABLES = {
     layers,
     methods,
     model_types,
+    modifications,
     parts,
     recipes,
     seeds,

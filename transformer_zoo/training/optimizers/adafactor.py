@@ -88,7 +88,9 @@ def adafactor(
     epsilon_squared_gradient: added to squared gradients.
     epsilon_parameter_scale: the least scale of a parameter.
     clipping_threshold: the largest root mean square of an update.
-    min_dim_size_to_factor: a matrix is factored if both sides have it.
+    min_dim_size_to_factor: A matrix is factored if both sides have it.
+      Parameters of more axes, beside the stack's and the experts', are not;
+      Mesh TensorFlow factors their two largest.
     scale_by_parameter: whether steps are relative to the parameter's scale.
     weight_decay: the share of a parameter that a step takes off, times the
       learning rate; 0 in T5, 1e-5 in prompt tuning.
@@ -97,22 +99,12 @@ def adafactor(
 
   Returns:
     A transformation whose `update` needs the parameters.
-
-  Raises:
-    ValueError: at `init`, a parameter of more than two axes (beside the
-      stack's, and the experts') has no defined factoring.
   """
 
   def init_moment(path, parameter):
-    own = shared.own_axes(path, parameter)
-    if len(own) - _lies_by_expert(path) > 2:
-      name = jax.tree_util.keystr(path, simple=True, separator="/")
-      raise ValueError(
-        f"Adafactor cannot factor {name} of shape {parameter.shape}; "
-        "parameters are vectors or matrices, or stacks of them"
-      )
+    axes = len(shared.own_axes(path, parameter)) - _lies_by_expert(path)
     shape = parameter.shape
-    if len(own) >= 2 and min(shape[-2:]) >= min_dim_size_to_factor:
+    if axes == 2 and min(shape[-2:]) >= min_dim_size_to_factor:
       return FactoredMoment(
         v_row=jnp.zeros(shape[:-1], jnp.float32),
         v_col=jnp.zeros(shape[:-2] + shape[-1:], jnp.float32),
