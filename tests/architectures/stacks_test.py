@@ -57,9 +57,11 @@ def test_padding_of_the_inputs_changes_nothing(part):
 def test_the_cache_gives_what_teacher_forcing_gives(part, beams):
   model, params, batch = setting(part)
   # Padding, which would end an output, is never the likeliest token.
-  table_VD = params["token_embedder"]["embedding"].copy()
-  table_VD[0] = 0
-  params = {**params, "token_embedder": {"embedding": table_VD}}
+  tables = jax.tree.map(
+    lambda table: np.concatenate([np.zeros_like(table[:1]), table[1:]]),
+    params["token_embedder"],
+  )
+  params = {**params, "token_embedder": tables}
   options = DecodingOptions(num_beams=beams, num_return=beams)
   inputs = batch["encoder_input_tokens"]
   outputs = jax.jit(
