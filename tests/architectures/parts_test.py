@@ -128,7 +128,8 @@ CHANGING = [
 )
 def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
   alone = model(architecture)
-  unchanged = {part for part in CHANGING if model(architecture, part) == alone}
+  parts = {part for part in CHANGING if (architecture, part) != REFUSED}
+  unchanged = {part for part in parts if model(architecture, part) == alone}
   assert unchanged == own(architecture)
 
 
@@ -166,6 +167,8 @@ def test_feed_forward_networks_have_as_many_parameters(architecture, part):
   assert size(architecture, part) == size(architecture)
 
 
+# Fixup's scope of attention hides whose side a bias in every layer is on.
+REFUSED = ("umt5", "connections/fixup.gin")
 # What takes the places of several folders: of two files the later one counts.
 SEVERAL_PLACES = (
   *("attention/differential", "attention/synthesizer"),
