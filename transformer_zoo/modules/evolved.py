@@ -23,6 +23,7 @@ from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import GatedLinearUnit
 from transformer_zoo.modules.layers import ConnectedLayer
+from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.linear import as_row
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.normalization import LayerNorm
@@ -188,60 +189,33 @@ class EvolvedDecoderConvolution(nn.Module):
 
 
 @gin.register
-class EvolvedEncoderLayer(ConnectedLayer, nn.Module):
+class EvolvedEncoderLayer(EncoderLayer):
   """The encoder's cell: gated unit, convolutions, attention, feed-forward.
 
   Attributes:
-    attention: the self-attention.
-    mlp: the feed-forward network.
     glu: The gated linear unit.
     convolution: the convolutions.
-    norm: normalization; each sublayer has copies of its own.
-    dropout: applied to the output of each sublayer.
-    connect: how the sublayers meet the residual stream.
   """
 
-  attention: nn.Module
-  mlp: nn.Module
   glu: nn.Module = part(GatedLinearUnit)
   convolution: nn.Module = part(EvolvedEncoderConvolution)
-  norm: nn.Module = part(RMSNorm)
-  dropout: nn.Module = part(Dropout)
-  connect: Callable = connections.pre_norm
 
-  @nn.compact
-  def __call__(
+  @nn.nowrap
+  def sublayers(
     self,
-    x_BLD: jax.Array,
     *,
     mask_B1LM: jax.Array | masks.Mask | None,
-    bias_1HLM: jax.Array | None,
-    positions: Positions,
     deterministic: bool,
-    score_scale: jax.Array | None = None,
-    window: jax.Array | None = None,
-    **of_attention,
-  ) -> jax.Array:
-    """Returns [B, L, D]; arguments as of `EncoderLayer`."""
-    mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
-    sublayers = {
-      "glu": self.glu,
-      "convolution": functools.partial(
-        self.convolution, mask_B1LM=mask_B1LM, deterministic=deterministic
-      ),
-      "attention": functools.partial(
-        self.attention,
-        mask_B1LM=mask_B1LM,
-        bias_1HLM=bias_1HLM,
-        positions=positions,
-        score_scale=score_scale,
-        deterministic=deterministic,
-        **of_attention,
-      ),
-      "mlp": functools.partial(self.mlp, deterministic=deterministic),
-    }
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
-    return self.joined(x_BLD, sublayers, deterministic=deterministic)
+    **keywords,
+  ) -> connections.Sublayers:
+    """Returns the sublayers by name; arguments as of `EncoderLayer`."""
+    convolution = functools.partial(
+      self.convolution, mask_B1LM=mask_B1LM, deterministic=deterministic
+    )
+    of_layer = super().sublayers(
+      mask_B1LM=mask_B1LM, deterministic=deterministic, **keywords
+    )
+    return {"glu": self.glu, "convolution": convolution, **of_layer}
 
 
 @gin.register
