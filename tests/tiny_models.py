@@ -18,8 +18,8 @@ from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.modules.other_layers import StackWithOtherLayers
 from transformer_zoo.modules.stack import Stack
+from transformer_zoo.modules.stacks.other_layers import StackWithOtherLayers
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
 

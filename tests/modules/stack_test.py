@@ -16,10 +16,10 @@ from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import Mlp
 from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.linear import Linear
-from transformer_zoo.modules.other_layers import with_first_layer
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.stack import REMAT_POLICIES
 from transformer_zoo.modules.stack import Stack
+from transformer_zoo.modules.stacks.other_layers import with_first_layer
 
 X = np.random.RandomState(0).standard_normal((2, 3, 4)).astype(np.float32)
 

@@ -28,7 +28,7 @@ class DebertaTransformer(Transformer):
     mask_decoder: applies the last layer again for the head of masked tokens
       (modules/mask_decoder.py), or None.
     convolution: joined to the output of the first layer, or None
-      (modules/convolution.py).
+      (modules/convolutions/convolution.py).
   """
 
   mask_decoder: nn.Module | None = None

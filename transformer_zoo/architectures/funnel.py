@@ -1,7 +1,8 @@
 """The Funnel Transformer as the encoder of an encoder-decoder.
 
 Dai et al. 2020, appendix A.3, and Narang et al. 2021: an encoder whose states
-are pooled (modules/funnel.py), and a decoder that attends to what is left.
+are pooled (modules/stacks/funnel.py), and a decoder that attends to what is
+left.
 """
 
 import gin
@@ -10,7 +11,7 @@ import jax
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import parts
-from transformer_zoo.modules.funnel import FunnelStack
+from transformer_zoo.modules.stacks.funnel import FunnelStack
 
 
 class FunnelEncoderDecoder(EncoderDecoder):

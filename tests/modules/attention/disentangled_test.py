@@ -19,7 +19,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.disentangled import DisentangledAttention
 from transformer_zoo.modules.attention.disentangled import pick_distances
-from transformer_zoo.modules.convolution import Convolution
+from transformer_zoo.modules.convolutions.convolution import Convolution
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.mask_decoder import EnhancedMaskDecoder

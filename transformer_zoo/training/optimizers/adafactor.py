@@ -164,7 +164,7 @@ def adafactor(
 
 
 def _lies_by_expert(path) -> bool:
-  """Whether the first axis of a parameter is of experts (modules/experts.py).
+  """Whether the first axis of a parameter is of experts.
 
   Their matrices are factored one by one, and clipped and scaled together, as
   Mesh TensorFlow does.

@@ -70,8 +70,8 @@ class Partitioning:
     num_stages: devices along the `stage` axis, each of which holds its share of
       the layers of every stack (modules/pipeline.py); 1 for no such axis.
     expert: devices along the `expert` axis, each of which holds its share of
-      the experts (modules/experts.py) and its rows of the batch, whose tokens
-      are exchanged by all-to-all; 1 for no such axis.
+      the experts (modules/sparse/experts.py) and its rows of the batch, whose
+      tokens are exchanged by all-to-all; 1 for no such axis.
     rules: ordered (logical axis, mesh axes or None). Of an array, each axis
       gets the first rule of its name whose mesh axes are still free when the
       rules are gone through in their order.

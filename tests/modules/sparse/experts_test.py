@@ -11,12 +11,12 @@ from tests import programs
 from tests import tiny_models
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import costs
-from transformer_zoo.modules.experts import Experts
-from transformer_zoo.modules.experts import SwitchRouter
-from transformer_zoo.modules.experts import TopTwoRouter
 from transformer_zoo.modules.feed_forward import Mlp
-from transformer_zoo.modules.other_layers import StackWithOtherLayers
-from transformer_zoo.modules.other_layers import with_other_mlp
+from transformer_zoo.modules.sparse.experts import Experts
+from transformer_zoo.modules.sparse.experts import SwitchRouter
+from transformer_zoo.modules.sparse.experts import TopTwoRouter
+from transformer_zoo.modules.stacks.other_layers import StackWithOtherLayers
+from transformer_zoo.modules.stacks.other_layers import with_other_mlp
 from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
 from transformer_zoo.training import step as step_lib

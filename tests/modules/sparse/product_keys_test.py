@@ -7,7 +7,7 @@ import pytest
 
 from tests import programs
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules.product_keys import ProductKeyMemory
+from transformer_zoo.modules.sparse.product_keys import ProductKeyMemory
 
 HEADS, KEYS, HALF, READ, WIDTH = 2, 6, 4, 3, 5
 X = np.random.RandomState(0).standard_normal((2, 7, WIDTH)).astype(np.float32)

@@ -15,11 +15,11 @@ from transformer_zoo.modules import connections
 from transformer_zoo.modules import parts
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.layers import EncoderLayer
-from transformer_zoo.modules.other_layers import StackWithOtherLayers
 from transformer_zoo.modules.positions import Bias
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.stack import refuse_with_stages
 from transformer_zoo.modules.stack import Stack
+from transformer_zoo.modules.stacks.other_layers import StackWithOtherLayers
 
 
 class PoolingLayer(EncoderLayer):

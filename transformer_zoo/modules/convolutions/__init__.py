@@ -1,0 +1,1 @@
+"""Convolutions over neighbouring tokens, alone and in layers of their own."""

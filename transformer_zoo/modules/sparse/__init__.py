@@ -1,0 +1,1 @@
+"""Networks of which a token uses a part: experts, product keys."""

@@ -1,0 +1,1 @@
+"""Stacks that do more than repeat one layer."""
