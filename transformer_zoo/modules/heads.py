@@ -17,6 +17,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import feed_forward
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.embedding import AdaptiveEmbed
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.parts import part
@@ -39,7 +40,7 @@ class TiedLogits(nn.Module):
   def __call__(self, x_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
     """Returns float32 logits [B, L, V]."""
     if self.scale_by_depth:
-      x_BLD = x_BLD * jnp.asarray(x_BLD.shape[-1] ** -0.5, x_BLD.dtype)
+      x_BLD = _scaled(x_BLD)
     logits_BLV = embedder.attend(x_BLD).astype(jnp.float32)
     if self.use_bias:
       bias_V = self.param(
@@ -96,14 +97,14 @@ class AdaptiveLogits(nn.Module):
   @nn.compact
   def __call__(self, x_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
     """Returns float32 log-probabilities [B, L, V]."""
-    if not hasattr(embedder, "attend_to_clusters"):
+    if not isinstance(embedder, AdaptiveEmbed):
       raise UserError(
         "AdaptiveLogits reads the clusters of AdaptiveEmbed, but the model has "
         f"{type(embedder).__name__}; add parts/softmax/adaptive.gin, which "
         "binds both"
       )
     if self.scale_by_depth:
-      x_BLD = x_BLD * jnp.asarray(x_BLD.shape[-1] ** -0.5, x_BLD.dtype)
+      x_BLD = _scaled(x_BLD)
     first_BLV, *others = embedder.attend_to_clusters(x_BLD)
     clusters_CD = self.param(
       "clusters",
@@ -144,7 +145,7 @@ class MixtureLogits(nn.Module):
     """Returns float32 log-probabilities [B, L, V]."""
     rows, length, features = x_BLD.shape
     number = self.num_softmaxes
-    x_BLD = x_BLD * jnp.asarray(features**-0.5, x_BLD.dtype)
+    x_BLD = _scaled(x_BLD)
     weights_CD = self._parameter("mixture", number, features)
     contexts_CDD = self._parameter("contexts", number, features, features)
     weights_BLC = x_BLD @ weights_CD.astype(x_BLD.dtype).T
@@ -162,6 +163,11 @@ class MixtureLogits(nn.Module):
     last = (None,) * (len(shape) - 2)
     init = axes.partitioned(self.vectors_init, None, "embed", *last)
     return self.param(name, init, shape, jnp.float32)
+
+
+def _scaled(x_BLD: jax.Array) -> jax.Array:
+  """Returns x times d_model^-0.5, for a table of unit variance."""
+  return x_BLD * jnp.asarray(x_BLD.shape[-1] ** -0.5, x_BLD.dtype)
 
 
 @gin.register
