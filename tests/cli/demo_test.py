@@ -20,6 +20,11 @@ def test_the_shipped_checkpoint_is_that_of_its_gin_file():
   assert sum(path.stat().st_size for path in shipped) < 3e6
 
 
+def test_the_shipped_page_refers_to_no_file_that_is_not_shipped():
+  links = re.findall(r'(?:href|src)="([^"]*)"', demo.REPORT.read_text())
+  assert not [link for link in links if not link.startswith(("#", "http"))]
+
+
 @pytest.mark.slow
 def test_it_answers_and_learns(capsys, tmp_path):
   pytest.importorskip("seqio")

@@ -15,6 +15,7 @@ SUMMARY = "a minute's tour: answers, a fine-tuning, the page of a study"
 EXAMPLE = "zoo demo"
 _SHIPPED = pathlib.Path(__file__).parent.parent / "demo"
 CHECKPOINT = _SHIPPED / "checkpoint"
+# What `make quickstart` wrote at commit df967a36, without links to other files.
 REPORT = _SHIPPED / "report.html"
 # As far as the corpus tells it (tasks/miniature/documents/chronicle.py).
 TEXTS = (
