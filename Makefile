@@ -130,10 +130,11 @@ $(T5_PACKAGE): | $(TESTING)
 	$(INSTALL) --no-deps --target $@.partial t5==0.9.4 babel==2.18.0
 	mv $@.partial $@
 
-# Apart from the project, as the t5 package is.
+# Apart from the project, as the t5 package is. It imports pkg_resources, which
+# setuptools has had no more since 81.
 $(MESH_TENSORFLOW): | $(TESTING)
 	rm -rf $@.partial
-	$(INSTALL) --no-deps --target $@.partial mesh-tensorflow==0.1.21
+	$(INSTALL) --no-deps --target $@.partial mesh-tensorflow==0.1.21 'setuptools<81'
 	mv $@.partial $@
 
 # Its own requirements name the newest commits of Flax and others; what it

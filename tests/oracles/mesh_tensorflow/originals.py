@@ -226,7 +226,11 @@ def outputs(
   found["logits"] = found["logits"][batch["decoder_target_tokens"] > 0]
   for path, of_one in cut.items():
     slopes = [found.pop(key).reshape(x.shape) for key, x in of_one.items()]
-    found[f"gradient/{path}"] = np.concatenate(slopes, original.axis(path))
+    found[f"gradient/{path}"] = (
+      slopes[0]
+      if len(slopes) == 1  # which may be a single number
+      else np.concatenate(slopes, original.axis(path))
+    )
   for first, last in original.joined.items():
     slope, number = found[f"gradient/{first}"], len(ours[first])
     found[f"gradient/{first}"] = slope[:number]
