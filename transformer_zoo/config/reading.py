@@ -25,6 +25,7 @@ from transformer_zoo.errors import UserError
 MACRO = "gin.macro"
 # Gin files that are installed beside the package.
 SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "gin_configs"
+_TOO_DEEP = "brackets are nested too deeply; no value is that deep"
 _NAME = re.compile(r"[A-Za-z_][\w./]*\w|[A-Za-z_]")
 # Words and paths, which a shell user means as strings.
 _BARE = re.compile(r"[A-Za-z/~.][\w./:~-]*")
@@ -283,9 +284,7 @@ def _parse(text: str, where: str) -> Iterator[Any]:
   try:
     yield from config_parser.ConfigParser(text, _Delegate())
   except RecursionError:
-    raise UserError(
-      f"{where}: brackets are nested too deeply; no value is that deep"
-    ) from None
+    raise UserError(f"{where}: {_TOO_DEEP}") from None
   except SyntaxError as error:
     reason = error.msg.splitlines()[0].rstrip(".")
     if reason.startswith("malformed node"):
@@ -294,6 +293,8 @@ def _parse(text: str, where: str) -> Iterator[Any]:
     line = (error.text or "").strip()
     raise _Unparsed(f"{place}: {reason}, in the line {line!r}") from error
   except tokenize.TokenError as error:
+    if "too many nested" in str(error):  # since Python 3.12
+      raise UserError(f"{where}: {_TOO_DEEP}") from None
     raise _Unparsed(
       f"{where}: a bracket or quote is opened and never closed"
     ) from error

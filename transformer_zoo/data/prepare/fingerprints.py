@@ -10,6 +10,7 @@ Works on SeqIO's objects without importing SeqIO.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+import contextlib
 import enum
 import functools
 import hashlib
@@ -229,11 +230,13 @@ def _hash_file(path: str, modified: int) -> str:
 
 
 def _source_or_code(value: Any) -> str:
-  try:
-    return inspect.getsource(value)
-  except (OSError, TypeError):
-    code = getattr(value, "__code__", None)
-    return "" if code is None else f"{code.co_code.hex()} {code.co_names}"
+  code = getattr(value, "__code__", None)
+  # What exec compiles is "<string>", under which Python 3.13 keeps the text of
+  # `python -c`.
+  if code is None or code.co_filename != "<string>":
+    with contextlib.suppress(OSError, TypeError):
+      return inspect.getsource(value)
+  return "" if code is None else f"{code.co_code.hex()} {code.co_names}"
 
 
 @functools.lru_cache(maxsize=4096)
