@@ -165,11 +165,24 @@ def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
 
 
 def scanned(module: nn.Module) -> nn.Module:
-  """Returns a module whose stacks are scanned, but where a layer differs."""
-  if isinstance(module, Stack):
-    return module.clone(scan=not isinstance(module, StackWithOtherLayers))
-  changes = {name: scanned(value) for name, value in _parts(module)}
-  return module.clone(**changes) if changes else module
+  """Returns a module whose stacks are scanned; itself where a layer differs."""
+
+  def stacks(module):
+    if isinstance(module, Stack):
+      yield module
+    for _, value in _parts(module):
+      yield from stacks(value)
+
+  def changed(module):
+    if isinstance(module, Stack):
+      return module.clone(scan=True)
+    changes = {name: changed(value) for name, value in _parts(module)}
+    return module.clone(**changes) if changes else module
+
+  differ = any(
+    isinstance(each, StackWithOtherLayers) for each in stacks(module)
+  )
+  return module if differ else changed(module)
 
 
 def _parts(module: nn.Module):

@@ -9,10 +9,12 @@ without TensorFlow.
 import pathlib
 
 import jax
+import numpy as np
 
 from tests import tiny_models
 from tests.golden import variants
 from tests.golden.variants import Variant
+from transformer_zoo.corruption.ragged import Ragged
 
 FOLDER = pathlib.Path(__file__).parent / "mesh_tensorflow"
 LAYER_NORM = ("LayerNorm.epsilon=1e-6",)
@@ -28,8 +30,16 @@ VARIANTS = {
   "rezero": Variant("t5_1_0", ("connections/rezero",)),
   "rezero_pre_norm": Variant("t5_1_0", ("connections/rezero_pre_norm",)),
   "fixup": Variant("t5_1_0", ("connections/fixup",)),
-  "switch": Variant("t5_1_0", ("feed_forward/switch",)),
-  "mixture_of_experts": Variant("t5_1_0", ("feed_forward/mixture_of_experts",)),
+  **{
+    part + balanced: Variant(
+      "t5_1_0", (f"feed_forward/{part}",), bindings=(f"{router}={factor}",)
+    )
+    for part, router in (
+      ("switch", "SwitchRouter.load_balancing"),
+      ("mixture_of_experts", "TopTwoRouter.load_balancing"),
+    )
+    for balanced, factor in (("", 0.0), ("_balanced", 10.0))
+  },
   "product_keys": Variant(
     "t5_1_0", ("feed_forward/product_keys",), {"MEMORY_LAYERS": (0, 1)}
   ),
@@ -74,6 +84,21 @@ VARIANTS = {
       "evolved",
     )
   },
+  "transparent_attention": Variant("t5_1_0", ("stacks/transparent_attention",)),
+  "funnel": Variant("t5_1_0", ("stacks/funnel",), {"NUM_ENCODER_LAYERS": 3}),
+  "universal": Variant(
+    "t5_1_0",
+    ("normalization/layer_norm", "stacks/universal"),
+    {"PONDER_WEIGHT": 0.0},
+    LAYER_NORM,
+  ),
+}
+# Rows whose padding the original counts elsewhere: in balancing losses, and in
+# a mean of states in which a text ends.
+LENGTHS = {
+  "switch_balanced": (28, 28, 28),
+  "mixture_of_experts_balanced": (28, 28, 28),
+  "funnel": (12, 28, 20),
 }
 
 
@@ -85,12 +110,27 @@ def path(name: str) -> pathlib.Path:
 def setting(name: str):
   """Returns model, weights, batch; nothing of them is recorded."""
   model, converter = VARIANTS[name].build()
-  batch = tiny_models.lay_out(
-    converter, variants.examples(), packing=False, width=28
-  )
-  # Without norms larger numbers would amplify rounding from layer to layer.
-  params = jax.tree.map(
-    lambda value: value if value.ndim else 0.3 * value,
-    tiny_models.random_parameters(model),
-  )
+  lengths = LENGTHS.get(name)
+  examples = variants.examples() if lengths is None else _examples(lengths)
+  batch = tiny_models.lay_out(converter, examples, packing=False, width=28)
+  params = jax.tree.map_with_path(_scaled, tiny_models.random_parameters(model))
   return model, params, batch
+
+
+def _scaled(path, value):
+  """Where larger numbers would amplify rounding, or saturate."""
+  if not value.ndim:
+    return 0.3 * value
+  if path[-1].key == "step_embedding":
+    return value.shape[-1] ** -0.5 * value
+  return value
+
+
+def _examples(lengths):
+  """Inputs and targets of these lengths."""
+  random = np.random.RandomState(0)
+
+  def side():
+    return Ragged.of([random.randint(3, 48, length) for length in lengths])
+
+  return {"inputs": side(), "targets": side()}

@@ -21,6 +21,7 @@ from tests import programs
 from tests import tiny_models
 from tests import tiny_t5
 from tests.golden import t5
+from transformer_zoo.objectives import terms
 
 FOLDER = pathlib.Path(__file__).parent / "variants"
 
@@ -185,23 +186,27 @@ def setting(name: str, *, packing: bool = False):
 
 
 def outputs(model, params, batch, *, gradient=True) -> dict[str, np.ndarray]:
-  """Logits at the tokens, the summed loss, its gradient by parameter."""
+  """Logits at the tokens, the summed loss, its gradient by parameter.
 
+  The loss is the sum over tokens, and the terms of costs that parts add.
+  """
   value, logits, slopes = computed(_loss, model, params, batch, gradient)
   real = batch["decoder_target_tokens"] != model.pad_id
   return {"logits": np.asarray(logits)[real], "loss": value, **slopes}
 
 
 def _loss(params, model, batch):
-  logits_BLV = model.apply({"params": params}, batch, method="all_logits")[
-    "tokens"
-  ]
+  logits, costs = terms.with_costs(
+    model.apply, {"params": params}, batch, method="all_logits"
+  )
+  logits_BLV = logits["tokens"]
   likelihoods_BLV = jax.nn.log_softmax(logits_BLV)
   chosen_BL1 = jnp.take_along_axis(
     likelihoods_BLV, batch["decoder_target_tokens"][..., None], axis=-1
   )
   weights_BL = batch["decoder_loss_weights"]
-  return -jnp.sum(chosen_BL1[..., 0] * weights_BL), logits_BLV
+  total = -jnp.sum(chosen_BL1[..., 0] * weights_BL)
+  return total + terms.loss(costs), logits_BLV
 
 
 def computed(total, model, params, batch, gradient: bool):

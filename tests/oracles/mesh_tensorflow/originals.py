@@ -17,10 +17,12 @@ import mesh_tensorflow as mtf
 from mesh_tensorflow.transformer import adaptive_softmax
 from mesh_tensorflow.transformer import evolved_transformer
 from mesh_tensorflow.transformer import fixup_layers
+from mesh_tensorflow.transformer import funnel_transformer
 from mesh_tensorflow.transformer import memory_layers
 from mesh_tensorflow.transformer import moe
 from mesh_tensorflow.transformer import transformer
 from mesh_tensorflow.transformer import transformer_layers as layers
+from mesh_tensorflow.transformer import universal_transformer
 from mesh_tensorflow.transformer import vocab_embeddings
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -72,6 +74,9 @@ class Original:
     decoder: Those of a layer of the decoder.
     sublayer: What stands around each sublayer; `CALL` is itself.
     final: What comes after the last layer.
+    stacks: Classes of stacks that replace `LayerStack`, by side.
+    encoder_layers: The number of layers of the encoder.
+    whole: The class of the model.
     embedding: The class of the embeddings and, where it is tied, the softmax.
     shares_embedding: Whether both sides have one table.
     ties_softmax: Whether the softmax is the table of the decoder.
@@ -90,6 +95,9 @@ class Original:
     transformer.sublayer_residual,
   )
   final: Sequence[Callable] = (transformer.sublayer_rms_norm,)
+  stacks: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
+  encoder_layers: int = NUM_LAYERS
+  whole: Callable = transformer.Bitransformer
   embedding: Callable = transformer.VocabEmbedding
   shares_embedding: bool = True
   ties_softmax: bool = True
@@ -102,16 +110,20 @@ class Original:
   def model(self) -> transformer.Bitransformer:
     """Returns the model; it makes its variables where it is called."""
 
+    around = {
+      "sublayers_initial": [],
+      "sublayers_per_layer": self.sublayer,
+      "sublayers_final": self.final,
+    }
+
     def side(name, sublayers):
       stack = transformer.make_layer_stack(
         sublayers,
         functools.partial(
-          transformer.LayerStack,
-          sublayers_initial=[],
-          sublayers_per_layer=self.sublayer,
-          sublayers_final=self.final,
+          self.stacks.get(name, transformer.LayerStack),
+          **(around if self.sublayer else {}),
         ),
-        NUM_LAYERS,
+        self.encoder_layers if name == "encoder" else NUM_LAYERS,
       )
       return transformer.Unitransformer(
         stack,
@@ -126,10 +138,11 @@ class Original:
         mesh_shape="",
         vocab_divisor=1,
         positional_embedding=False,
+        loss_fn=_cross_entropy,
       )
 
     transformer.get_vocab_embedding_cls = lambda: self.embedding
-    return transformer.Bitransformer(
+    return self.whole(
       side("encoder", self.encoder),
       side("decoder", self.decoder),
       self.shares_embedding,
@@ -194,15 +207,8 @@ def outputs(
 
   targets = tokens("decoder_target_tokens")
   model = original.model()
-  logits, _ = model.call_simple(
-    tokens("encoder_input_tokens"), targets, compute_loss=False, mode="eval"
-  )
-  vocabulary = model.output_vocab_dim
-  loss = mtf.reduce_sum(
-    mtf.layers.softmax_cross_entropy_with_logits(
-      logits, mtf.one_hot(targets, vocabulary), vocabulary
-    )
-    * mtf.cast(mtf.greater(targets, 0), tf.float32)
+  logits, loss = model.call_simple(
+    tokens("encoder_input_tokens"), targets, compute_loss=True, mode="eval"
   )
   variables = graph.trainable_variables
   slopes = mtf.gradients([loss], [each.outputs[0] for each in variables])
@@ -236,6 +242,17 @@ def outputs(
     found[f"gradient/{first}"] = slope[:number]
     found[f"gradient/{last}"] = slope[number:]
   return found
+
+
+def _cross_entropy(model, context, logits, targets, vocabulary):
+  """The sum over tokens, to which layers add losses of their own."""
+  del model, context
+  return mtf.reduce_sum(
+    mtf.layers.softmax_cross_entropy_with_logits(
+      logits, mtf.one_hot(targets, vocabulary), vocabulary
+    )
+    * mtf.cast(mtf.greater(targets, 0), tf.float32)
+  )
 
 
 def _paths(original, variables, parameters) -> dict[str, str]:
@@ -281,13 +298,33 @@ FIXUP_MLP = [
   fixup_layers.DenseReluDenseFixup,
   {"hidden_size": D_FF, "num_blocks": 10},
 ]
-# All rows are one group there: with room for all tokens it makes no difference.
-EXPERTS = {"num_experts": 3, "capacity_factor_eval": 3.0, "activation": "relu"}
-SWITCH = [moe.MoE1D, {**EXPERTS, "moe_gating": "switch", "hidden_size": D_FF}]
-MIXTURE_OF_EXPERTS = [
-  moe.MoE1D,
-  {**EXPERTS, "hidden_size": D_FF // 2, "second_policy_eval": "threshold"},
-]
+
+
+def experts(gating: str, loss: float) -> Original:
+  """T5 with experts; a row of 28 tokens is a group, with room for all."""
+  settings = {"switch": {"hidden_size": D_FF}, "top_2": HALVES}[gating]
+  network = [
+    moe.MoE1D,
+    {
+      "num_experts": 3,
+      "group_size": 28,
+      "capacity_factor_eval": 3.0,
+      "activation": "relu",
+      "moe_gating": gating,
+      "loss_coef": loss,
+      **settings,
+    },
+  ]
+  return with_network(
+    network,
+    names=[
+      (r"/expert/(w[io])/", r"/\1/"),
+      (r"/router/logits/", f"/{gating}_gating/"),
+    ],
+  )
+
+
+HALVES = {"hidden_size": D_FF // 2, "second_policy_eval": "threshold"}
 PRODUCT_KEYS = [
   memory_layers.ProductKeyValueMemory,
   {"key_size": 6, "n_keys": 5, "n_heads": 2, "knn": 3},
@@ -439,6 +476,42 @@ TALKING_SELF = [
   layers.TalkingHeadsSelfAttention,
   {**TALKING, "relative_attention_type": "bias_shared"},
 ]
+TRANSPARENT = [
+  layers.TransparentEncDecAttention,
+  {
+    **ATTENTION,
+    "layers_per_encoder_module": 2,
+    "layers_per_decoder_module": 3,
+    "encoder_num_modules": NUM_LAYERS,
+    "decoder_num_modules": NUM_LAYERS,
+  },
+]
+FUNNEL = functools.partial(
+  funnel_transformer.FunnelTransformerLayerStack,
+  n_blocks=3,
+  block_param_size=[1, 1, 1],
+  block_repeat_size=[1, 1, 1],
+)
+UNIVERSAL = functools.partial(
+  universal_transformer.UTLayerStack,
+  act_type="basic",
+  recurrence_type="act",
+  act_max_steps=3,
+  act_epsilon=0.5,
+  num_rec_steps=0,
+  num_inrecurrence_layers=1,
+  position_start_index=None,
+  add_or_concat_timing_signal="add",
+  step_timing_signal_type="learned",
+  add_position_timing_signal=False,
+  add_step_timing_signal=True,
+  mix_with_transformer_before_ut=False,
+  mix_with_transformer_after_ut=False,
+  gates_inputs=None,
+  gate_ffn_layer=None,
+  use_gated_transformer=False,
+  gating_type=None,
+)
 EVOLVED = {"d_model": D_MODEL, "dropout_rate": 0.0}
 WITHOUT_BIAS = [layers.SelfAttention, ATTENTION]
 ORIGINALS = {
@@ -491,20 +564,10 @@ ORIGINALS = {
       (r"/layer_000/([qkvo])$", r"/layer_000/\1_fixup"),
     ],
   ),
-  "switch": with_network(
-    SWITCH,
-    names=[
-      (r"/expert/(w[io])/", r"/\1/"),
-      (r"/router/logits/", "/switch_gating/"),
-    ],
-  ),
-  "mixture_of_experts": with_network(
-    MIXTURE_OF_EXPERTS,
-    names=[
-      (r"/expert/(w[io])/", r"/\1/"),
-      (r"/router/logits/", "/top_2_gating/"),
-    ],
-  ),
+  "switch": experts("switch", 0.0),
+  "switch_balanced": experts("switch", 10.0),
+  "mixture_of_experts": experts("top_2", 0.0),
+  "mixture_of_experts_balanced": experts("top_2", 10.0),
   # The decoder alone has it here.
   "product_keys": Original(
     decoder=(SELF_ATTENTION, CROSS_ATTENTION, PRODUCT_KEYS),
@@ -567,6 +630,31 @@ ORIGINALS = {
       (r"/context/weights_kernel$", "/weights/kernel"),
       (r"/(layer_00\d)/([qkv])$", r"/\1/\2/kernel"),
       (r"/(layer_00\d)/o$", r"/\1/y/kernel"),
+    ],
+  ),
+  "transparent_attention": Original(
+    decoder=(SELF_ATTENTION, TRANSPARENT, mlp()),
+    names=[(r"^encoder/mix/weights", "decoder/block_000/layer_001/w")],
+  ),
+  "funnel": Original(
+    stacks={"encoder": FUNNEL},
+    encoder_layers=3,
+    whole=funnel_transformer.BitransformerFunnel,
+    names=[
+      (
+        r"^encoder/block_00(\d)/layer_",
+        r"encoder/funnel_block_00\1/param_idx_000/submodule_",
+      )
+    ],
+  ),
+  "universal": Original(
+    sublayer=(),
+    stacks={"encoder": UNIVERSAL, "decoder": UNIVERSAL},
+    names=[
+      (r"/rms_norm/", "/layer_prepostprocess/layer_norm/layer_norm_"),
+      (r"/step_embedding", "/layer_embedding"),
+      (r"/halting/kernel", "/sigmoid_activation_for_pondering/dense/kernel"),
+      (r"/halting/bias", "/sigmoid_activation_for_pondering/dense_1/bias"),
     ],
   ),
   "lightweight_convolution": local_convolution(
