@@ -2,7 +2,8 @@
 
 A model that scans its layers keeps them in one array under `layers`, a model
 that loops in one array each under `layers_0`, `layers_1`, ...; a checkpoint may
-be of either kind.
+be of either kind. Where layers alternate, `layers/every_2_from_1` has layers 1,
+3, 5, ...
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from transformer_zoo.errors import UserError
 
 _NUMBERED = re.compile(r"\blayers_(\d+)(?=/)")
 _OF_HEADS = re.compile(r"(heads/[^/]+|pooler|recurrent|encoder/mix|generator)/")
-_STACKED = re.compile(r"\blayers(?=/)")
+_STACKED = re.compile(r"\blayers(?:/every_(\d+)_from_(\d+))?(?=/)")
 
 
 class Parameter(NamedTuple):
@@ -37,9 +38,19 @@ def names_in(name: str, shape: Sequence[int]) -> list[str]:
       `decoder/decoder_norm/scale`.
     shape: The shape of the parameter.
   """
-  if not is_stacked(name):
+  match = _STACKED.search(name)
+  if match is None:
     return [name]
-  return [_STACKED.sub(f"layers_{i}", name, count=1) for i in range(shape[0])]
+  every, first = (int(number) for number in match.groups(default="0"))
+  begin, end = name[: match.start()], name[match.end() :]
+  return [
+    f"{begin}layers_{first + i * (every or 1)}{end}" for i in range(shape[0])
+  ]
+
+
+def of_every(every: int, first: int) -> str:
+  """The name of the array of layers `first`, `first + every`, ..."""
+  return f"every_{every}_from_{first}"
 
 
 def check_expressions(setting: str, expressions: Iterable[str]) -> None:

@@ -241,9 +241,15 @@ _MODULES = _of(
   ),
   (
     "stack.py",
-    "lambda leaf_N: leaf_N[group]",
+    "lambda leaf_N: leaf_N[number]",
     "lambda leaf_N: leaf_N[-1]",
     "modules/stack_test.py",
+  ),
+  (
+    "stacks/other_layers.py",
+    "range(every - 1, number, every)",
+    "range(0, number, every)",
+    "modules/sparse/experts_test.py",
   ),
   (
     "by_layer.py",

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 from typing import Any
 import zipfile
 import zlib
@@ -20,9 +19,9 @@ import zlib
 from flax import traverse_util
 import numpy as np
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
 
-_LAYER = re.compile(r"\blayers_(\d+)(?=/)")
 _FORMAT = 1
 
 
@@ -206,11 +205,10 @@ def _place(flat: Mapping[str, Any], path: str) -> tuple[str, int | None]:
   """The name of an array, and the layer in it where layers are stacked."""
   if path in flat:
     return path, None
-  match = _LAYER.search(path)
-  if match:
-    stacked, layer = _LAYER.sub("layers", path, count=1), int(match[1])
-    if stacked in flat and layer < len(flat[stacked]):
-      return stacked, layer
+  for name, array in flat.items():
+    names = parameter_names.names_in(name, array.shape)
+    if path in names:
+      return name, names.index(path)
   raise UserError(
     f"the model has no {path}; `zoo inspect model` lists its parameters"
   )

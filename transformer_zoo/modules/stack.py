@@ -142,8 +142,7 @@ class Stack(nn.Module):
       draws = not deterministic
       return self._over_stages(apply_once, x, by_layer, given, draws), None
     if self.scan and order is None:
-      layers = layer.copy(name="layers")
-      return self._scan(apply_layer, layers, x, own_N, given)
+      return self._scan(apply_layer, layer, x, own_N, given)
     if keywords.get("decoding") is not None and self._layers_of_a_group() > 1:
       return self._decode_in_groups(apply_layer, layer, x, own_N, given), None
     copies, collected = {}, []
@@ -164,7 +163,7 @@ class Stack(nn.Module):
     return layer.copy(name=f"layers_{group}")
 
   @nn.nowrap
-  def _scan(self, apply_layer, layers, x, own_N, given):
+  def _scan(self, apply_layer, layer, x, own_N, given):
     """Scans over the layers, or over groups and the layers of each."""
     repeats = self._layers_of_a_group()
     if repeats > 1:
@@ -172,20 +171,25 @@ class Stack(nn.Module):
       own_N = jax.tree.map(
         lambda x_N: x_N.reshape(-1, repeats, *x_N.shape[1:]), own_N
       )
-    scanned = nn.scan(
-      apply_layer,
-      variable_axes={"params": 0, "cache": 0, costs.COLLECTION: 0},
-      split_rngs={"params": True, "dropout": True},
-      in_axes=_IN_AXES,
-      length=self.num_layers // repeats,
-      metadata_params={nn.PARTITION_NAME: "layers"},
-    )
-    x, collected_N = scanned(layers, x, own_N, *given)
+    scanned = self._scanned(apply_layer, self.num_layers // repeats)
+    x, collected_N = scanned(layer.copy(name="layers"), x, own_N, *given)
     if repeats > 1:
       collected_N = jax.tree.map(
         lambda x_N: x_N.reshape(-1, *x_N.shape[2:]), collected_N
       )
     return x, collected_N
+
+  @nn.nowrap
+  def _scanned(self, apply_layer, length: int):
+    """Applies so many copies of a layer, one after the other."""
+    return nn.scan(
+      apply_layer,
+      variable_axes={"params": 0, "cache": 0, costs.COLLECTION: 0},
+      split_rngs={"params": True, "dropout": True},
+      in_axes=_IN_AXES,
+      length=length,
+      metadata_params={nn.PARTITION_NAME: "layers"},
+    )
 
   @nn.nowrap
   def _over_group(self, apply_layer):
@@ -291,7 +295,12 @@ class Stack(nn.Module):
   def _scanned_layer(self, group: int, layer: nn.Module):
     """Returns one of the scanned copies of a layer, a function."""
     layers = nn.unbox(self.variables["params"]["layers"])
-    params = jax.tree.map(lambda leaf_N: leaf_N[group], layers)
+    return self._copy_of(layers, group, layer)
+
+  @nn.nowrap
+  def _copy_of(self, layers, number: int, layer: nn.Module):
+    """Applies a layer with the parameters at a place of scanned ones."""
+    params = jax.tree.map(lambda leaf_N: leaf_N[number], layers)
     layer = layer.clone(parent=None)
 
     def apply(*arguments, **keywords):

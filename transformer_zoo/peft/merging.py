@@ -105,7 +105,9 @@ def _prefixes(name: str, leaves: Mapping[str, np.ndarray]) -> list[str]:
   Parts that all layers share lie beside the layers.
   """
   expression = re.compile(
-    re.escape(name).replace("layers/", r"(?:layers(?:_\d+)?/)?")
+    re.escape(name).replace(
+      "layers/", r"(?:layers(?:_\d+|/every_\d+_from_\d+)?/)?"
+    )
   )
   found = {path.rpartition("/")[0] for path in leaves}
   return sorted(path for path in found if expression.fullmatch(path))

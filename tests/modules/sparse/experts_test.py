@@ -3,12 +3,15 @@
 import functools
 
 from flax import linen as nn
+from flax import traverse_util
 import jax
 import numpy as np
 import pytest
 
 from tests import programs
 from tests import tiny_models
+from transformer_zoo import parameter_names
+from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import costs
 from transformer_zoo.modules.feed_forward import Mlp
@@ -19,7 +22,9 @@ from transformer_zoo.modules.stacks.other_layers import StackWithOtherLayers
 from transformer_zoo.modules.stacks.other_layers import with_other_mlp
 from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
+from transformer_zoo.training import state
 from transformer_zoo.training import step as step_lib
+from transformer_zoo.training.monitoring import norms
 
 RANDOM = np.random.RandomState(0)
 ROWS, LENGTH, WIDTH, EXPERTS, PLACES = 3, 11, 6, 4, 2
@@ -164,22 +169,68 @@ def test_costs_and_draws_are_those_of_the_whole_batch_in_microbatches(part):
     assert np.abs(leaf).max() > 0, jax.tree_util.keystr(path)
 
 
+def stacked_as(model, looped):
+  """The parameters of a looped model as a scanned one has them."""
+  looped = traverse_util.flatten_dict(looped, sep="/")
+  stacked = {
+    name: np.stack([looped[each] for each in names])
+    if parameter_names.is_stacked(name)
+    else looped[name]
+    for name, leaf in traverse_util.flatten_dict(
+      nn.unbox(state.abstract_params(model)), sep="/"
+    ).items()
+    if (names := parameter_names.names_in(name, leaf.shape))
+  }
+  return traverse_util.unflatten_dict(stacked, sep="/")
+
+
 @pytest.mark.slow
-def test_scanned_layers_give_the_costs_of_looped_ones():
-  part = "feed_forward/switch.gin"
-  looped, batch = model_and_batch(part)
-  scanned, _ = model_and_batch(part, SCAN_LAYERS=True)
+@pytest.mark.parametrize(("every", "layers"), [(1, 2), (2, 4)])
+def test_scanned_layers_give_the_costs_of_looped_ones(every, layers):
+  sizes = dict.fromkeys(("NUM_ENCODER_LAYERS", "NUM_DECODER_LAYERS"), layers)
+  sizes["EXPERTS_EVERY"] = every
+  looped, batch = model_and_batch("feed_forward/switch.gin", **sizes)
+  scanned, _ = model_and_batch(
+    "feed_forward/switch.gin", SCAN_LAYERS=True, **sizes
+  )
   params = tiny_models.random_parameters(looped)
+  stacked = stacked_as(scanned, params)
+  mlps = stacked["encoder"]["layers"]
+  if every == 2:
+    assert mlps["every_2_from_1"]["mlp"].keys() == {"expert", "router"}
+    assert mlps["every_2_from_0"]["mlp"].keys() == {"wi", "wo"}
   of_both = [
     terms_lib.sums(jax.jit(loss_of(model, batch))(of))
-    for model, of in (
-      (looped, params),
-      (scanned, tiny_models.stack_layers(params)),
-    )
+    for model, of in ((looped, params), (scanned, stacked))
   ]
   assert of_both[0].keys() == of_both[1].keys()
   for name, value in of_both[0].items():
     np.testing.assert_allclose(of_both[1][name], value, rtol=1e-5, err_msg=name)
+  names = [norms.names(each, by_layer=True) for each in (params, stacked)]
+  assert names[0] == names[1]
+  np.testing.assert_allclose(
+    *(norms.norms(each, by_layer=True) for each in (params, stacked)), rtol=1e-5
+  )
+
+
+@pytest.mark.slow
+def test_alternating_layers_decode_scanned_as_they_do_looped():
+  sizes = {"NUM_DECODER_LAYERS": 4, "EXPERTS_EVERY": 2}
+  part = "feed_forward/switch.gin"
+  looped, batch = model_and_batch(part, **sizes)
+  scanned, _ = model_and_batch(part, SCAN_LAYERS=True, **sizes)
+  params = tiny_models.random_parameters(looped)
+  inputs = batch["encoder_input_tokens"]
+  found = [
+    jax.jit(functools.partial(generate, model, max_length=6))(
+      of, inputs_BM=inputs
+    ).tokens
+    for model, of in (
+      (looped, params),
+      (scanned, stacked_as(scanned, params)),
+    )
+  ]
+  np.testing.assert_array_equal(*found)
 
 
 def test_a_cost_that_nothing_collects_is_refused():

@@ -5,36 +5,101 @@ from typing import Any
 
 from flax import linen as nn
 import gin
+import jax
+import jax.numpy as jnp
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import parts
 from transformer_zoo.modules.stack import Stack
 
 
 class StackWithOtherLayers(Stack):
-  """A `Stack` that is looped and whose layers share nothing.
+  """A `Stack` whose layers are of two kinds and share nothing.
+
+  It is scanned where they alternate, a period of them at a time: parameters of
+  layers j, j + P, j + 2 P, ... lie under `layers/every_P_from_j` then.
 
   Attributes:
     other_layer: The layer in the places of others.
     places: The numbers of these layers.
+    period: The number of layers after which the kinds are repeated; None if
+      they are not.
   """
 
   other_layer: nn.Module | None = None
   places: tuple[int, ...] = (0,)
+  period: int | None = None
 
   def __post_init__(self):
-    if self.scan or self.num_groups or self.shared:
+    scans_apart = self.scan and self.period is None
+    if scans_apart or self.num_groups or self.shared:
       raise UserError(
         "layers of a stack that differ (with_first_layer, with_other_mlp, "
-        "funnel_stack) are not scanned and share nothing; bind SCAN_LAYERS = "
-        "False, Stack.num_groups = None and Stack.shared = ()"
+        "funnel_stack) are scanned only if with_other_mlp.every divides their "
+        "number, and share nothing; bind SCAN_LAYERS = False, "
+        "Stack.num_groups = None and Stack.shared = ()"
       )
     super().__post_init__()
 
   @nn.nowrap
   def _layer_of(self, group: int, layer: nn.Module) -> Callable[..., Any]:
-    is_other = group in self.places
-    return super()._layer_of(group, self.other_layer if is_other else layer)
+    if self.scan:
+      return self._scanned_layer(group, layer)
+    return super()._layer_of(group, self._kind(group, layer))
+
+  @nn.nowrap
+  def _kind(self, number: int, layer: nn.Module) -> nn.Module:
+    return self.other_layer if number in self.places else layer
+
+  @nn.nowrap
+  def _scan(self, apply_layer, layer, x, own_N, given):
+    """Scans over periods and loops over the layers of each."""
+    size = self.period
+    kinds = [self._kind(number, layer) for number in range(size)]
+    own_PS = jax.tree.map(
+      lambda x_N: x_N.reshape(-1, size, *x_N.shape[1:]), own_N
+    )
+
+    def apply_period(period, x, own_S, arguments, keywords):
+      return period(apply_layer, x, own_S, arguments, keywords)
+
+    scanned = self._scanned(apply_period, self.num_layers // size)
+    period = _Period(tuple(kinds), name="layers")
+    x, collected_PS = scanned(period, x, own_PS, *given)
+    return x, jax.tree.map(
+      lambda x_PS: x_PS.reshape(-1, *x_PS.shape[2:]), collected_PS
+    )
+
+  @nn.nowrap
+  def _scanned_layer(self, group: int, layer: nn.Module):
+    """Returns one of the scanned copies of a layer, a function."""
+    turn, number = divmod(group, self.period)
+    name = parameter_names.of_every(self.period, number)
+    layers = nn.unbox(self.variables["params"]["layers"][name])
+    return self._copy_of(layers, turn, self._kind(group, layer))
+
+
+class _Period(nn.Module):
+  """Layers that are applied one after the other, and again with others.
+
+  Attributes:
+    layers: The layers.
+  """
+
+  layers: tuple[nn.Module, ...]
+
+  @nn.compact
+  def __call__(self, apply_layer, x, own_S, arguments, keywords):
+    collected = []
+    for number, layer in enumerate(self.layers):
+      layer = layer.copy(
+        name=parameter_names.of_every(len(self.layers), number)
+      )
+      own = jax.tree.map(lambda x_S: x_S[number], own_S)  # noqa: B023
+      x, found = apply_layer(layer, x, own, arguments, keywords)
+      collected.append(found)
+    return x, jax.tree.map(lambda *found: jnp.stack(found), *collected)
 
 
 @gin.register
@@ -63,8 +128,9 @@ def with_other_mlp(
   Args:
     stack: The stack.
     mlp: The feed-forward network of these layers.
-    every: The distance between them: the last of each so many layers; of all
-      layers, which may be scanned and share, it is 1.
+    every: The distance between them: the last of each so many layers. They
+      may be scanned if it divides their number; of all layers it is 1, and
+      they may share parameters.
     places: Their numbers otherwise; -1 is the last layer.
   """
   number = stack.num_layers
@@ -85,5 +151,9 @@ def with_other_mlp(
   if len(places) == number:
     return stack.clone(layer=other)
   return parts.replaced(
-    stack, StackWithOtherLayers, other_layer=other, places=places
+    stack,
+    StackWithOtherLayers,
+    other_layer=other,
+    places=places,
+    period=None if every is None or number % every else every,
   )

@@ -11,6 +11,8 @@ import re
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo import parameter_names
+
 # Parameters, or what has their structure -> float32 [groups].
 Norms = Callable[..., jax.Array]
 
@@ -68,16 +70,15 @@ def _squares(tree, by_layer: bool) -> dict[str, jax.Array]:
   for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
     path = jax.tree_util.keystr(keys, simple=True, separator="/")
     stack, _, inside = path.partition("/")
-    is_stacked = inside.startswith("layers/")
+    names = parameter_names.names_in(inside, leaf.shape)
+    is_stacked = parameter_names.is_stacked(inside)
     squares = jnp.square(leaf.astype(jnp.float32))
     # Of a scanned stack the first axis counts the layers.
     squares = jnp.sum(squares, axis=tuple(range(is_stacked, squares.ndim)))
     _add(groups, group(path), jnp.sum(squares))
-    if is_stacked:
-      for layer in range(len(squares)):
-        _add(layers, f"{stack}/layers_{layer}", squares[layer])
-    elif layer := _LAYER.match(inside):
-      _add(layers, f"{stack}/{layer[0]}", squares)
+    for name, square in zip(names, jnp.atleast_1d(squares), strict=True):
+      if layer := _LAYER.match(name):
+        _add(layers, f"{stack}/{layer[0]}", square)
   found = groups | layers if by_layer else groups
   return dict(sorted(found.items()))  # as JAX sorts the keys of a dictionary
 
