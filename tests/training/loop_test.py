@@ -1,8 +1,10 @@
 """The loop, with steps and evaluations that cost nothing."""
 
+import functools
 import itertools
 import json
 import os
+import re
 import signal
 
 import jax.numpy as jnp
@@ -13,8 +15,10 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.checkpoints.retention import Scores
+from transformer_zoo.training.checkpoints.run_checkpoints import Stalls
 from transformer_zoo.training.monitoring import guard
 from transformer_zoo.training.monitoring import monitor
+from transformer_zoo.training.monitoring import progress
 from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.budget import Stopwatch
@@ -29,9 +33,8 @@ PERIODS = loop.Periods(log=3, checkpoint=2, evaluate=4)
 class Memory:
   """Checkpoints in memory."""
 
-  stalls = "no stalls"
-
   def __init__(self):
+    self.stalls = Stalls()
     self.saved = {}
     self.finished = None
 
@@ -187,11 +190,89 @@ def test_stalls_of_saves_are_told(run, tmp_path, capsys):
   run()
   told = capsys.readouterr().out
   assert "checkpoint 2: training waited 0.25 s\n" in told
-  assert "no stalls" in told
+  assert "0 checkpoints saved" in told
   timing = recorder.read_lines(tmp_path / "run" / "timing.jsonl")
   name = "timing/checkpoint_stall_seconds"
   stalls = {line["step"]: line[name] for line in timing if name in line}
   assert stalls == dict.fromkeys([2, 4, 6, 8, 10], 0.25)
+
+
+class Seconds:
+  """A clock of a run whose parts take what they say."""
+
+  def __init__(self):
+    self.now = self.compiled = 0.0
+
+  def spend(self, seconds, compiled=0.0):
+    self.now += seconds + compiled
+    self.compiled += compiled
+
+
+@pytest.mark.parametrize("longer", [1, 8], ids=["rows", "longer rows"])
+@pytest.mark.parametrize("evaluate_every", [4, 0, None])
+def test_the_time_left_is_right(
+  run, capsys, monkeypatch, evaluate_every, longer
+):
+  """It counts evaluations, the last write and the lengths of rows.
+
+  Not the compilation to come, and no evaluation before one is over.
+  """
+  clock, memory, lines = Seconds(), Memory(), []
+  lengths = [1] * 6 + [longer] * 4
+  evaluations = {4: 3, 0: 1, None: 0}[evaluate_every]
+
+  def compiled_step(state, batch, history):
+    clock.spend(0.0, 40.0 if int(batch["number"]) in (0, 6) else 0.0)
+    return run_step(state, batch, history)
+
+  def read(sums):
+    clock.spend(3.0 * lengths[round(float(sums["gradient_norm"]))])
+    return sums
+
+  def slow_evaluation(params, step):
+    clock.spend(25.0, 0.0 if step > 4 and evaluate_every else 60.0)
+    return evaluate(params, step)
+
+  def save(step, state, progress):
+    memory.stalls.writing = 20.0
+    return 0.0
+
+  def finish(step, state, progress):
+    clock.spend(0.0 if evaluations else 20.0)
+
+  memory.save, memory.finish = save, finish
+  monkeypatch.setattr(monitor.jax, "device_get", read)
+  display = functools.partial(
+    progress.Progress,
+    every_seconds=0,
+    clock=lambda: clock.now,
+    compiling=lambda: clock.compiled,
+  )
+  monkeypatch.setattr(loop, "Progress", display)
+  monkeypatch.setattr(
+    progress.Progress,
+    "_print",
+    lambda _, line: lines.append((clock.now - clock.compiled, line)),
+  )
+  run(
+    run_step=compiled_step,
+    evaluate=slow_evaluation if evaluations else None,
+    periods=loop.Periods(log=1, checkpoint=2, evaluate=evaluate_every),
+    checkpoints=memory,
+    work=lambda step: sum(lengths[:step]),
+  )
+  end = clock.now - clock.compiled
+  told = [each for each in lines if each[1].startswith("training: step")]
+  assert len(told) == 11
+  for now, line in told[2:]:
+    found = re.search(
+      r"  (?:(\d+) min )?(?:(\d+) s)?(?: and )?(?:(\d) evaluations?)? left",
+      line,
+    )
+    minutes, seconds, untimed = (int(text or 0) for text in found.groups())
+    expected = 60 * minutes + seconds + 25 * untimed
+    assert expected == pytest.approx(end - now, abs=1), line
+  assert ("evaluation" in told[-1][1]) == (evaluations == 1)
 
 
 def test_a_run_that_has_all_its_steps_only_ends(run):

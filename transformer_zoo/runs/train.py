@@ -196,6 +196,9 @@ def train(run: settings.Run) -> str:
       recorder=recorder,
       checkpoints=checkpoints,
       folder=folder,
+      work=lambda step: batches.batching.stages.tokens(
+        0, step, converter.features
+      ),
     )
   if outcome.best_step is not None:
     print(

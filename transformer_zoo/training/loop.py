@@ -87,6 +87,13 @@ class Periods:
     """Whether the run evaluates itself at all."""
     return self.evaluate is not None
 
+  def evaluations(self, first_step: int, last_step: int) -> int:
+    """Returns how often a run evaluates after one step and up to another."""
+    if first_step >= last_step:
+      return 0
+    period = self.evaluate or last_step
+    return -(-last_step // period) - first_step // period
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -119,6 +126,7 @@ def train(
   recorder: Recorder,
   checkpoints: Checkpoints,
   folder: str | os.PathLike[str],
+  work: Callable[[int], float] = float,
 ) -> Outcome:
   """Trains from the state's step to `train_steps`.
 
@@ -137,6 +145,8 @@ def train(
     recorder: The writer of the values of evaluations.
     checkpoints: The writer of states.
     folder: The run folder.
+    work: The function from a number of steps to their work in any unit, by
+      which the time left is extrapolated.
 
   Returns:
     The outcome of the run.
@@ -161,22 +171,29 @@ def train(
       pending = None
 
   def evaluate_now():
-    with stop.saved(), watch.spent("evaluation"):
+    with stop.saved(), watch.spent("evaluation"), display.evaluation():
       values = evaluate(state.params, step)
     recorder.record(step, values)
     scores.add(step, values)
 
+  # A run that was killed between a checkpoint and its evaluation.
+  overdue = progress.get("evaluation_due") and agreement.of_first_process(
+    step not in scores.evaluated
+  )
+  evaluations = periods.evaluations(step, train_steps) if evaluate else 0
   with (
     agreement.stop_requests() as stop,
     contextlib.closing(watch),
     Progress(
-      first_step=step, last_step=train_steps, every_steps=periods.log
+      first_step=step,
+      last_step=train_steps,
+      every_steps=periods.log,
+      evaluations=evaluations + bool(overdue),
+      work=work,
+      writing=lambda: checkpoints.stalls.writing,
     ) as display,
   ):
-    # A run that was killed between a checkpoint and its evaluation.
-    if progress.get("evaluation_due") and agreement.of_first_process(
-      step not in scores.evaluated
-    ):
+    if overdue:
       evaluate_now()
     if step < train_steps:
       following = next_batch()
@@ -210,6 +227,8 @@ def train(
           stall = checkpoints.save(step, state, progress)
         recorder.timing(step, {"timing/checkpoint_stall_seconds": stall})
         display.note(f"checkpoint {step}: training waited {stall:.2f} s")
+      if last:
+        display.update(step, **watch.shown)
       if stopping and not last:
         checkpoints.finish(step, state, progress)
         if stop.interrupted:
@@ -224,6 +243,7 @@ def train(
     display.update(step, **watch.shown)
     with watch.budget.spent("saving"):
       checkpoints.finish(step, state, progress)
+    display.done()
     # A preemption notice arrived since the last step.
     if stop(step + 1) and not stop.interrupted:
       display.note("SIGTERM: all is saved; the same command ends the run")

@@ -52,11 +52,13 @@ class Stalls:
     saves: The number of saves.
     total: Seconds waited in all of them.
     longest: Seconds waited in the slowest of them.
+    writing: Seconds from the last save until it was complete, 0 before.
   """
 
   saves: int = 0
   total: float = 0.0
   longest: float = 0.0
+  writing: float = 0.0
 
   def add(self, seconds: float) -> None:
     """Adds a save in which training waited so many seconds."""
@@ -322,6 +324,7 @@ class Checkpoints:
     if self._after_save is not None:
       self._after_save()
     seconds, grace = time.perf_counter() - started, self.options.grace_seconds
+    self.stalls.writing = seconds
     if seconds > grace and not self._reported_grace:
       self._reported_grace = True
       self._report(

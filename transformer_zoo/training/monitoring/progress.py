@@ -1,10 +1,15 @@
 """The progress of one run on the terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 import time
 
 import rich.console
 import rich.progress
+import rich.table
+import rich.text
+
+from transformer_zoo.training.monitoring.time_left import TimeLeft
 
 
 def duration(seconds: float) -> str:
@@ -22,7 +27,8 @@ class Progress:
 
   On a terminal it is one line that is redrawn. Elsewhere (a log file, a pipe)
   it is a plain line every few seconds, at every multiple of `every_steps` and
-  at the last step.
+  at the last step. The time left counts evaluations and the last checkpoint;
+  evaluations of which none is over yet are named beside it.
   """
 
   def __init__(
@@ -36,6 +42,7 @@ class Progress:
     every_steps: int | None = None,
     console: rich.console.Console | None = None,
     clock: Callable[[], float] = time.monotonic,
+    **time_left,
   ):
     """Opens the display.
 
@@ -49,6 +56,8 @@ class Progress:
         case; None for no such number.
       console: The console to write to; standard output by default.
       clock: A function that returns seconds since any moment.
+      **time_left: Arguments of `TimeLeft`: the evaluations to come, the work of
+        steps, the time that a checkpoint takes.
     """
     self._first_step = first_step
     self._last_step = last_step
@@ -58,19 +67,22 @@ class Progress:
     self._every_steps = every_steps
     self._console = console or rich.console.Console(highlight=False)
     self._clock = clock
-    self._updates = 0
-    self._origin = None  # (seconds, step) that the time left counts from.
-    self._last_line = None
+    self._time_left = TimeLeft(last_step, clock=clock, **time_left)
+    self._until = None  # Seconds on the clock.
+    self._done = False
+    self._last_line = None  # Seconds on the clock.
+    self._last_shown = None  # A step.
+    self._measured = "compiling"
     self._bar = None
     if self._console.is_terminal:
       self._bar = rich.progress.Progress(
         rich.progress.TextColumn("{task.description}", markup=False),
         rich.progress.BarColumn(),
-        rich.progress.TextColumn("{task.fields[text]}", markup=False),
+        _Text(self._text),
         console=self._console,
       )
       self._task = self._bar.add_task(
-        name, total=max(last_step - first_step, 1), text="compiling"
+        name, total=max(last_step - first_step, 1)
       )
       self._bar.start()
 
@@ -95,29 +107,37 @@ class Progress:
       utilization: The share of the peak rate of the devices, shown in place of
         FLOP/s; None if the peak rate is unknown.
     """
-    now = self._clock()
-    self._updates += 1
-    if self._updates <= 2:
-      # Time left is extrapolated from the second update: what comes before it
-      # holds compilation, and the first count of the FLOPs of a step.
-      self._origin = (now, step)
-    text = "  ".join(
+    self._time_left.update(step)
+    self._measured = "  ".join(
       [
         f"{self._unit} {step}/{self._last_step}",
         *_measured(loss, tokens_per_second, flops_per_second, utilization),
-        *self._left(step, now),
       ]
     )
+    now = self._expect()
     if self._bar is not None:
-      self._bar.update(self._task, completed=step - self._first_step, text=text)
+      self._bar.update(self._task, completed=step - self._first_step)
       return
     by_time = (
       self._last_line is None or now - self._last_line >= self._every_seconds
     )
     by_steps = self._every_steps and step % self._every_steps == 0
-    if by_time or by_steps or step >= self._last_step:
-      self._last_line = now
-      self._print(f"{self._name}: {text}")
+    if step != self._last_shown and (
+      by_time or by_steps or step >= self._last_step
+    ):
+      self._last_line, self._last_shown = now, step
+      self._print(f"{self._name}: {self._text()}")
+
+  @contextlib.contextmanager
+  def evaluation(self) -> Iterator[None]:
+    """Goes around an evaluation, which the time left is to count."""
+    with self._time_left.evaluation():
+      yield
+    self._expect()
+
+  def done(self) -> None:
+    """Shows no time left any more: the last checkpoint is complete."""
+    self._done = True
 
   def note(self, text: str) -> None:
     """Prints a line of its own, above the moving one on a terminal."""
@@ -138,12 +158,35 @@ class Progress:
     # Brackets in a path or a shape are not markup; a log line never wraps.
     self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-  def _left(self, step, now) -> list[str]:
-    seconds, origin = self._origin
-    if step <= origin:
-      return []
-    left = (now - seconds) / (step - origin) * (self._last_step - step)
-    return [f"{duration(max(left, 0.0))} left"]
+  def _expect(self) -> float:
+    """Notes when the run is expected to end; returns the time."""
+    now, left = self._clock(), self._time_left.seconds()
+    self._until = None if left is None else now + left
+    return now
+
+  def _text(self) -> str:
+    """The text behind the name, whose time left runs down."""
+    if self._done or self._until is None:
+      return self._measured
+    left = []
+    seconds = max(self._until - self._clock(), 0.0)
+    untimed = self._time_left.untimed_evaluations
+    if round(seconds) or not untimed:
+      left.append(duration(seconds))
+    if untimed:
+      left.append(f"{untimed} evaluation{'s' if untimed > 1 else ''}")
+    return f"{self._measured}  {' and '.join(left)} left"
+
+
+class _Text(rich.progress.ProgressColumn):
+  """A column with the present result of a function."""
+
+  def __init__(self, text: Callable[[], str]):
+    super().__init__(rich.table.Column(no_wrap=True))
+    self._text = text
+
+  def render(self, task: rich.progress.Task) -> rich.text.Text:
+    return rich.text.Text(self._text())
 
 
 def _measured(loss, tokens_per_second, flops_per_second, utilization):
