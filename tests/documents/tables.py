@@ -9,6 +9,7 @@ of `TABLES`. tests/documents/tables_test.py compares pages and code.
 from collections.abc import Collection, Iterable, Sequence
 import fnmatch
 import importlib
+import inspect
 import json
 import pathlib
 import pkgutil
@@ -16,12 +17,15 @@ import re
 from typing import Any
 
 import gin
+import jax
 from scipy import stats
 
 from tests import tiny_models
+from tests.documents import macros
 from tests.golden import update_parameter_trees
 from transformer_zoo import config
 from transformer_zoo.cli import listing
+from transformer_zoo.config import registry
 from transformer_zoo.forecast import hardware
 from transformer_zoo.forecast import topologies
 from transformer_zoo.interop.huggingface import families
@@ -211,6 +215,57 @@ def recipes() -> Table:
 
 
 _T5 = "architectures/t5_1_1.gin", "sizes/t5_1_1_small.gin", "runs/finetune.gin"
+_USUAL = "MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='task'", "TRAIN_STEPS=1"
+# What all optimizers have, and what wraps another one.
+_OF_OPTIMIZERS = "learning_rate", "clip_norm", "state_dtype", "optimizer"
+
+
+def optimizers() -> Table:
+  """The comment of each optimizer's file, its constants and its state."""
+  rows = []
+  matrix = jax.ShapeDtypeStruct((512, 512), "float32")
+  params = {"token_embedder": {"a": matrix}, "generator": {"a": matrix}}
+  for name, what, _, constants in _functions("optimizers"):
+    with config.kept():
+      config.load([*_T5, f"optimizers/{name}.gin"], _USUAL)
+      optimizer = gin.get_bindings("train")["optimizer"](lambda step: 0.1)
+    kept = jax.eval_shape(optimizer.init, params)
+    size = sum(leaf.size for leaf in jax.tree.leaves(kept) if leaf.ndim)
+    rows.append([f"`{name}`", what, constants, f"{size / matrix.size / 2:.3g}"])
+  heads = "`optimizers/`", "what it is", "constants", "numbers kept for each"
+  return heads, rows
+
+
+def schedules() -> Table:
+  """The comment of each schedule's file, and its settings."""
+  return ("`schedules/`", "what it is", "settings"), [
+    [f"`{name}`", what, settings]
+    for name, what, _, settings in _functions("schedules")
+  ]
+
+
+def _functions(folder: str) -> Iterable[tuple[str, str, str, str]]:
+  """Yields name, comment, function and parameters of the files of a folder."""
+  for path in sorted((GIN / folder).glob("*.gin")):
+    text = path.read_text("utf-8")
+    comment = " ".join(re.match(r"(#.*\n)+", text)[0].replace("#", "").split())
+    comment = re.sub(r" (Name it after|After) .*", "", comment)
+    bound = dict(macros.bindings(path))
+    function = next(
+      value.strip("@()")
+      for name, value in bound.items()
+      if name in ("train.optimizer", "train.learning_rate")
+    )
+    target = registry.find(function, path.name).wrapped
+    settings = []
+    for name, parameter in inspect.signature(target).parameters.items():
+      value = bound.get(f"{function}.{name}", repr(parameter.default))
+      value = bound.get(value.removeprefix("%"), value)
+      if folder == "schedules" or name not in _OF_OPTIMIZERS:
+        settings.append(f"{name} = {value}")
+    yield path.stem, comment, function, _code(settings)
+
+
 _BERT = "architectures/bert.gin", "sizes/bert_base.gin", "runs/finetune.gin"
 # Methods of encoders, and the files before them.
 _OF_ENCODERS = {
@@ -266,9 +321,8 @@ def _parameters(
   files: Sequence[str], bindings: Sequence[str]
 ) -> tuple[int, int]:
   """The numbers of all parameters of a run and of those that it trains."""
-  usual = ["MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='task'", "TRAIN_STEPS=1"]
   with config.kept():
-    config.load(files, [*usual, "SCAN_LAYERS=True", *bindings])
+    config.load(files, [*_USUAL, "SCAN_LAYERS=True", *bindings])
     run = gin.get_bindings("train")
     params = state.abstract_params(run["model"])
     trained = run.get("trainable", ALL).count(params)
@@ -461,6 +515,27 @@ def seeds() -> Table:
   return ("seeds", "alone", "clearest of 7", "of 21", "of 63"), rows
 
 
+def macros_of_run() -> Table:
+  """The macros of the run and its data."""
+  return _macros("run")
+
+
+def macros_of_model() -> Table:
+  """The macros of the model."""
+  return _macros("model")
+
+
+def macros_of_optimizer() -> Table:
+  """The macros of the optimizer and the mesh."""
+  return _macros("optimizer")
+
+
+def _macros(section: str) -> Table:
+  names = [name for name in macros.macros() if macros.section(name) == section]
+  heads = "macro", "meaning", "read by", "default, or the files that bind it"
+  return heads, map(macros.row, names)
+
+
 TABLES = {
   table.__name__: table
   for table in (
@@ -470,11 +545,16 @@ TABLES = {
     forecasts,
     heads,
     layers,
+    macros_of_model,
+    macros_of_optimizer,
+    macros_of_run,
     methods,
     model_types,
     modifications,
+    optimizers,
     parts,
     recipes,
+    schedules,
     seeds,
     sizes,
     slices,

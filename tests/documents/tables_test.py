@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.documents import macros
 from tests.documents import tables
 from tests.golden import update_parameter_trees
 
@@ -44,3 +45,10 @@ def test_a_new_file_has_a_row():
   assert first_cells("methods") == [
     (path.stem,) for path in sorted((tables.GIN / "peft").glob("*.gin"))
   ]
+
+
+def test_every_macro_means_something():
+  """Finds a parameter without a docstring, and meanings that are left over."""
+  names = macros.macros()
+  assert [name for name in names if not macros.meaning(name)] == []
+  assert macros.MEANINGS.keys() <= names.keys()
