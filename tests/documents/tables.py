@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 import fnmatch
 import importlib
 import inspect
+import itertools
 import json
 import pathlib
 import pkgutil
@@ -22,13 +23,18 @@ from scipy import stats
 
 from tests import tiny_models
 from tests.documents import macros
+from tests.golden import encoders as golden_encoders
+from tests.golden import families as golden_families
+from tests.golden import mesh_tensorflow as golden_mesh_tensorflow
 from tests.golden import update_parameter_trees
+from tests.golden import variants as golden_variants
 from transformer_zoo import config
 from transformer_zoo.cli import listing
 from transformer_zoo.config import registry
 from transformer_zoo.forecast import hardware
 from transformer_zoo.forecast import topologies
 from transformer_zoo.interop.huggingface import families
+from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.peft.trainable import ALL
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
@@ -515,6 +521,91 @@ def seeds() -> Table:
   return ("seeds", "alone", "clearest of 7", "of 21", "of 63"), rows
 
 
+# Sizes, ids and the names of classes and labels.
+_SIZES = re.compile(
+  "model_type|vocab_size|architectures|id2label|.*_token_id|d_.*|n_embd|dim"
+  "|n_layers?|n_heads?|n_inner|n_positions|hidden_(dim|size)|intermediate_size"
+  "|embedding_size|max_position_embeddings|num_((hidden|decoder)_)?layers"
+  "|num_(attention_)?heads|(en|de)coder_(layers|ffn_dim|attention_heads)"
+)
+_LONGEST_OPTION = 60
+
+
+def compared_families() -> Table:
+  """What of each model of Hugging Face is compared with its class."""
+  configs = {}
+  for config_of in (golden_families.CONFIGS, golden_encoders.CONFIGS):
+    for read in config_of.values():
+      configs.setdefault(read["model_type"], []).append(read)
+  rows = []
+  for kind, read in configs.items():
+    ours = dict.fromkeys(
+      pathlib.Path(file).stem
+      for each in read
+      for file in family_of(each).architecture(each).gin_files
+      if file.startswith("architectures/")
+    )
+    classes = {name for each in read for name in each.get("architectures", ())}
+    options = []
+    for option in dict.fromkeys(itertools.chain(*read)):
+      if not _SIZES.fullmatch(option):
+        values = {repr(each[option]) for each in read if option in each}
+        text = f"{option}: {', '.join(sorted(values))}"
+        options.append(text if len(text) <= _LONGEST_OPTION else option)
+    rows.append(
+      [
+        f"`{kind}`",
+        _code(ours),
+        len(read),
+        _code(sorted(classes)),
+        _code(options),
+      ]
+    )
+  heads = "`model_type`", "`architectures/`", "configurations", "classes"
+  return (*heads, "options"), rows
+
+
+def compared_variants() -> Table:
+  """The variants that are compared with models that others have written."""
+  beside = {
+    "the definitions in PyTorch": golden_variants.WITHOUT_CLASS,
+    "its class of `transformers`": golden_variants.WITH_CLASS,
+    "Mesh TensorFlow": golden_mesh_tensorflow.VARIANTS,
+  }
+  return ("variant", "beside", "`architectures/`", "`parts/`"), [
+    [
+      f"`{name}`",
+      other,
+      f"`{variant.architecture}`",
+      _code(part.removeprefix("../") for part in variant.parts),
+    ]
+    for other, variants in beside.items()
+    for name, variant in variants.items()
+  ]
+
+
+def tolerances() -> Table:
+  """The differences that the tests allow, relative to the largest value."""
+  rows = []
+  for path in sorted((ROOT / "tests/oracles").rglob("*_test.py")):
+    text = path.read_text("utf-8")
+    found = dict(
+      re.findall(r"^(LOGITS|GRADIENT|LOSS)_TOLERANCE = (.*)$", text, re.M)
+    )
+    if found:
+      name = path.relative_to(ROOT / "tests/oracles").with_suffix("")
+      what = text.split('"""')[1].partition("\n")[0].rstrip(".")
+      values = (found.get(each, "") for each in ("LOGITS", "LOSS", "GRADIENT"))
+      rows.append([f"`{name}`", what, *values])
+  return (
+    "`tests/oracles/`",
+    "what it compares",
+    "logits",
+    "loss",
+    "gradient",
+  ), rows
+
+
 def macros_of_run() -> Table:
   """The macros of the run and its data."""
   return _macros("run")
@@ -542,6 +633,8 @@ TABLES = {
     adapter_widths,
     architectures,
     classes,
+    compared_families,
+    compared_variants,
     forecasts,
     heads,
     layers,
@@ -559,6 +652,7 @@ TABLES = {
     sizes,
     slices,
     smallest_slices,
+    tolerances,
   )
 }
 
