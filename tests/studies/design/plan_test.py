@@ -332,6 +332,14 @@ def test_a_row_that_the_suite_cannot_run(runs_of):
   )
 
 
+def test_a_value_may_have_the_name_of_a_phase_that_is_missing(runs_of):
+  suite = dataclasses.replace(
+    SUITE, values={"steps": 1, "heads": 4}, missing={"heads": "No encoders."}
+  )
+  row = Row("row", changes={"all": ("NUM_HEADS=$(heads)",)})
+  assert "NUM_HEADS=4" in runs_of(row, suite=suite)[0].changes
+
+
 def test_a_mistake_names_its_row_phase_and_group(runs_of):
   row = Row("wrong", changes={"finetune": ("STEPS=$(stpes)",)})
   with pytest.raises(UserError) as error:
