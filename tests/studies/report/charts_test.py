@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import types
 import xml.etree.ElementTree
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.report import charts
+from transformer_zoo.studies.report import scores_section
+from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics.ladder import Ladder
 from transformer_zoo.studies.statistics.ladder import Rung
@@ -187,6 +190,25 @@ def test_scores_lie_over_the_logarithm_of_flops(labelled):
   assert "<title>b: 41.50</title>" in svg
   one = {table.rows[0]: 1e12}
   assert charts.over_costs(table, "GLUE", "FLOPs", one) == ""
+
+
+@pytest.mark.parametrize(("factor", "number"), [(1.5, 0), (2, 2)])
+def test_costs_are_drawn_where_flops_differ_by_two(labelled, factor, number):
+  """Over FLOPs, and over the seconds of a step: 60 seconds of 1,000 steps."""
+  table = labelled("a", "b")
+  found = {}
+  for row, flops in zip(table.rows, (1e12, factor * 1e12), strict=True):
+    cost = budgets.Cost(steps=500, tokens=1.0, flops=flops)
+    phases = {"pretrain": cost, "finetune": cost}
+    found[row] = budgets.Budget(1, 1, phases, seconds=60 * flops / 1e12)
+  figures = scores_section.over_costs(
+    types.SimpleNamespace(budgets=found, table=table)
+  )
+  assert len(figures) == number * len(table.columns)
+  if figures:
+    over_flops, over_seconds = figures[0], figures[len(table.columns)]
+    assert ">1.00 T</text>" in over_flops
+    assert ">0.06</text>" in over_seconds and ">0.12</text>" in over_seconds
 
 
 def test_ours_over_the_published_crosses_at_the_baseline(labelled):

@@ -57,7 +57,7 @@ def write(analysis: Analysis) -> pathlib.Path:
       "Scores over trained parameters": scores_section.over_trained(analysis),
       "Sensitivity": scores_section.sensitivity(study, table),
       "Scores over columns": scores_section.over_columns(table),
-      "Scores over FLOPs": scores_section.over_flops(analysis),
+      "Scores over costs": scores_section.over_costs(analysis),
       "Budgets": runs_section.budget_table(study, analysis.budgets),
       "Scores of each task": scores_section.tasks(study, table),
       "Learning curves": learning_curves.section(study),

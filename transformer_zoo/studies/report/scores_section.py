@@ -142,22 +142,32 @@ def over_columns(table: Table) -> list[str]:
   return [chart for chart in drawn if chart]
 
 
-def over_flops(analysis: Analysis) -> list[str]:
-  """Returns charts of scores over FLOPs of pre-training, if these differ.
+def over_costs(analysis: Analysis) -> list[str]:
+  """Returns charts of scores over FLOPs of pre-training and seconds of a step.
 
-  They differ if a row has twice as many as another.
+  There are some if a row has twice as many of these FLOPs as another.
   """
-  flops = {
-    row: budget.pretraining_flops
+  budgets = {
+    row: budget
     for row, budget in analysis.budgets.items()
     if budget.pretraining_flops
   }
+  flops = {row: budget.pretraining_flops for row, budget in budgets.items()}
   if not flops or max(flops.values()) < 2 * min(flops.values()):
     return []
-  table = analysis.table
+  seconds = {
+    row: float(f"{budget.seconds / budget.steps:.3g}")
+    for row, budget in budgets.items()
+    if budget.seconds and budget.steps
+  }
   drawn = [
-    charts.over_costs(table, column, "FLOPs of pre-training", flops)
-    for column in table.columns
+    charts.over_costs(analysis.table, column, name, costs)
+    for name, costs in (
+      ("FLOPs of pre-training", flops),
+      ("seconds of a step", seconds),
+    )
+    for column in analysis.table.columns
+    if costs
   ]
   return [chart for chart in drawn if chart]
 
