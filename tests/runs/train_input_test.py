@@ -99,7 +99,7 @@ def test_what_has_no_effect_is_told(train, tmp_path):
     "without a split 'validation', not evaluated: no_validation",
     "CORRUPTION, SpanCorruption, changes nothing: no task of this run is of "
     "unlabelled text",
-    "the warm-up of batches or lengths lasts until step 3, and the run ends "
+    "batches, lengths or rates change at step 3, and the run ends "
     "before, at step 2",
     "training 2 steps, 0 to 2, 384 tokens (8 rows of 24, padding included)",
   ):

@@ -10,6 +10,7 @@ one example per answer, changes the mixture.)
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+import math
 from typing import Any
 
 import gin
@@ -146,6 +147,46 @@ class TemplatesProportional:
 def train_count(task: manifest.PreparedTask) -> int:
   """Returns the number of training examples, 0 without a training split."""
   return task.splits["train"].num_examples if "train" in task.splits else 0
+
+
+def rates_by_task(
+  mixture: manifest.PreparedMixture, rates: Mapping[str, float], setting: str
+) -> tuple[float, ...]:
+  """Returns the rates of all tasks of a mixture, 0 for those not named.
+
+  Args:
+    mixture: prepared.
+    rates: The rates by the name of a task.
+    setting: The name of the setting, for the message.
+
+  Raises:
+    UserError: A task is none of the mixture, a rate is no number of 0 or more,
+      or none is above 0.
+  """
+  names = [task.name for task in mixture.tasks]
+  if not isinstance(rates, Mapping):
+    raise UserError(
+      f"{setting} is {rates!r}; give a rate for each task that is read, as in "
+      f"{{{names[0]!r}: 1.0}}"
+    )
+  for name, rate in rates.items():
+    if name not in names:
+      raise UserError(
+        f"{setting} names {name!r}, which is no task of mixture "
+        f"{mixture.name!r}{nearest(name, names)}"
+      )
+    is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+    if not (is_number and 0 <= rate < math.inf):
+      raise UserError(
+        f"{setting} gives {name!r} the rate {rate!r}; it must be a finite "
+        "number of 0 or more"
+      )
+  if not any(rates.values()):
+    raise UserError(
+      f"{setting} has no rate above 0; give one to a task of mixture "
+      f"{mixture.name!r}: {', '.join(names)}"
+    )
+  return tuple(float(rates.get(name, 0.0)) for name in names)
 
 
 def with_rates(

@@ -159,6 +159,8 @@ class Data:
       the mixture.
     rates: The rates of the tasks, `Equal` or `ExamplesProportional`
       (data/mixing.py); None for the mixture's own.
+    later_rates: The rates from a step on, {step: {task: rate}}, 0 for tasks
+      that are not named; None if they never change.
     static_copies: The number of masks of each text for static masking; None
       for dynamic masking.
     max_tokens: The number of tokens to which each unlabelled task is limited,
@@ -170,6 +172,7 @@ class Data:
   mixture_or_task_name: Result[str]
   prepared_dir: Place[str] = "runs/prepared"
   rates: Result[Callable | None] = None
+  later_rates: Result[Mapping[int, Mapping[str, float]] | None] = None
   static_copies: Result[int | None] = None
   max_tokens: Result[int | None] = None
   whole_examples_only: Result[bool] = False
@@ -338,6 +341,7 @@ class Run:
       batch_size_warmup=examples.batch_size_warmup,
       length_warmup=examples.length_warmup,
       length_buckets=examples.length_buckets,
+      later_rates=data.later_rates,
       **shares,
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 import contextlib
 import functools
+import itertools
 import pathlib
 import time
 from typing import Any
@@ -295,12 +296,20 @@ def _describe_plan(
     for name, repeats in count_repeats(batches, train_steps).items()
   ]
   stages = batches.batching.stages
+  names = [task.name for task in batches.tasks]
+  for before, stage in itertools.pairwise(stages.stages):
+    if stages.mixes[stage.phase] != stages.mixes[before.phase]:
+      shares = zip(names, batches.shares(stage.phase), strict=True)
+      lines.append(
+        f"from step {stage.first_step} on: "
+        + ", ".join(f"{name} {share:.1%}" for name, share in shares if share)
+      )
   tokens = stages.tokens(start_step, train_steps, converter.features)
   last, _ = stages(train_steps - 1)
   row = sum(stages.phases[last.phase][name] for name in converter.features)
   if last is not stages.stages[-1]:
     lines.append(
-      "the warm-up of batches or lengths lasts until step "
+      "batches, lengths or rates change at step "
       f"{stages.stages[-1].first_step}, and the run ends before, at step "
       f"{train_steps}"
     )

@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption.masked_lm import MaskedLanguageModel
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.loader import batches as batches_lib
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader import packing
 from transformer_zoo.data.loader.batches import count_repeats
@@ -369,3 +371,72 @@ def test_a_converter_of_another_kind_is_refused(text, few):
       corruption=MaskedLanguageModel(),
       lengths={"inputs": 20, "targets": 20},
     )
+
+
+@pytest.fixture(scope="module")
+def three(make_task_in, short_examples, folder):
+  """Three tasks whose ids tell them apart, the last at rate 0."""
+  tasks = tuple(
+    make_task_in(folder, name, short_examples(40, seed=i, first=100 * i + 100))
+    for i, name in enumerate(("web", "books", "good"))
+  )
+  return PreparedMixture("three", tasks, (3.0, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("packing_", [False, True])
+def test_rates_change_at_their_steps_and_epochs_go_on(three, packing_):
+  """A task goes on where it was: nothing comes again before its epoch ends."""
+  batches = open_batches(
+    three,
+    packing=packing_,
+    later_rates={5: {"good": 1.0, "web": 1.0}, 8: {"books": 1}},
+  )
+  found = collections.defaultdict(list)
+  by_step = []
+  for step in range(12):
+    origin = batches.origin(step)
+    by_step.append({*origin["examples"]})
+    for name, text in origin["examples"].items():
+      for part in text.split():
+        first, _, last = part.partition("-")
+        found[name] += range(int(first), int(last or first) + 1)
+  assert set.union(*by_step[:5]) == {"web", "books"}
+  assert set.union(*by_step[5:8]) == {"web", "good"}
+  assert set.union(*by_step[8:]) == {"books"}
+  before = batches.examples_before(12)
+  # A step of packed rows may hold an example of two epochs.
+  seen = [len(found[name]) for name in ("web", "books", "good")]
+  assert (before >= seen).all()
+  if not packing_:
+    # 40 places at 3 to 1, 24 at 1 to 1, 32 of one.
+    assert before.tolist() == [30 + 12, 10 + 32, 12]
+    assert len(set(found["web"])) == len(set(found["books"])) == 40
+
+
+def test_epochs_of_later_rates_are_estimated_by_their_shares(
+  three, monkeypatch
+):
+  arguments = {"later_rates": {50: {"good": 1}}}
+  batches = open_batches(three, **arguments)
+  exact = count_repeats(batches, 200, exact=True)
+  monkeypatch.setattr(batches_lib, "_MOST_ROWS", 200)
+  about = count_repeats(open_batches(three, **arguments), 200)
+  assert exact["good"].counted and not about["good"].counted
+  for name, one in exact.items():
+    assert about[name].epochs == pytest.approx(one.epochs, rel=0.15), name
+
+
+@pytest.mark.parametrize(
+  ("later_rates", "sentence"),
+  [
+    ({5: {"god": 1}}, "names 'god', which is no task of mixture 'three'"),
+    ({5: {"web": -1}}, "gives 'web' the rate -1; it must be a finite number"),
+    ({5: {"web": True}}, "gives 'web' the rate True; it must be a finite"),
+    ({5: {"web": 0}}, "later_rates from step 5 has no rate above 0; give one"),
+    ({5: 2.0}, "later_rates from step 5 is 2.0; give a rate for each task"),
+    ({0: {"web": 1}}, "later_rates has the step 0; give the first step after"),
+  ],
+)
+def test_later_rates_that_are_refused(three, later_rates, sentence):
+  with pytest.raises(UserError, match=re.escape(sentence)):
+    open_batches(three, later_rates=later_rates)

@@ -28,6 +28,13 @@ WAYS = {
       "max_tokens": 4000,
     },
   ),
+  "later_rates": (
+    (2, 1, 4),
+    {
+      "later_rates": {100: {"few": 1, "text": 2}, 200: {"many": 1.0}},
+      "length_warmup": {150: SHORT},
+    },
+  ),
   "bucketed": (
     (1, 4, 1),
     {

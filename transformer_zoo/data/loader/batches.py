@@ -144,6 +144,11 @@ class Batches:
     """The tasks of the mixture that have a rate above 0."""
     return self._recipe.tasks
 
+  def shares(self, phase: int) -> np.ndarray:
+    """Returns the share of each task in a phase, float64 [tasks]."""
+    rates = self._recipe.rates[self._batching.stages.mixes[phase]]
+    return np.array(rates) / sum(rates)
+
   @property
   def num_examples(self) -> np.ndarray:
     """Examples in an epoch of each task, int64 [tasks]."""
@@ -165,10 +170,10 @@ class Batches:
     Packed rows and buckets are counted from the start.
     """
     if self._is_bucketed:
-      return self._count(self._bucket_plan.used(step))
+      return self._count(0, self._bucket_plan.used(step))
     rows = self._batching.stages.rows_before(step)
     return sum(
-      self._count(self._plan(phase).used(number))
+      self._count(phase, self._plan(phase).used(number))
       for phase, number in enumerate(rows)
     )
 
@@ -205,10 +210,16 @@ class Batches:
 
   def _following_plan(self) -> OneEach | RowPlan:
     phase, first_place = len(self._plans), 0
-    if phase:
-      rows = self._batching.stages.rows_of(phase - 1)
-      first_place = self._plans[-1].used(rows).following
     reader, converter = self._readers[phase], self._recipe.converter
+    if phase:
+      stages, before = self._batching.stages, self._readers[phase - 1].order
+      first_place = self._plans[-1].used(stages.rows_of(phase - 1)).following
+      changed = stages.mixes[phase] != stages.mixes[phase - 1]
+      reader.begin(
+        reader.after(before, first_place, stages.mixes[phase])
+        if changed
+        else before
+      )
     if not self._is_packed:
       return OneEach(first_place)
     return RowPlan(
@@ -217,8 +228,8 @@ class Batches:
       first_place,
     )
 
-  def _count(self, used: Used) -> np.ndarray:
-    order = self._readers[-1].order
+  def _count(self, phase: int, used: Used) -> np.ndarray:
+    order = self._readers[phase].order
     counts = order.examples_before(used.end) - order.examples_before(used.first)
     for places, sign in ((used.besides, 1), (used.except_for, -1)):
       tasks, _ = order(places)
@@ -321,6 +332,12 @@ def count_repeats(
     largest = max(batches.batching.batch_sizes)
     counted = min(steps, max(1, _MOST_ROWS // largest))
   found = batches.examples_before(counted) * (steps / counted)
+  stages = batches.batching.stages
+  if counted < steps and stages.mixes[-1]:
+    rows = stages.rows_before(steps)
+    found = (found.sum() / sum(rows)) * sum(
+      number * batches.shares(phase) for phase, number in enumerate(rows)
+    )
   return {
     task.name: Repeats(int(size), float(number / size), counted == steps)
     for task, size, number in zip(

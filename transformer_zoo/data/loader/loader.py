@@ -21,6 +21,7 @@ from absl import flags
 import grain
 
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data import mixing
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader.batches import Batch
 from transformer_zoo.data.loader.batches import Batches
@@ -80,6 +81,7 @@ def open_batches(
   batch_size_warmup: Mapping[int, int] | None = None,
   length_warmup: Mapping[int, Mapping[str, int]] | None = None,
   length_buckets: Sequence[Mapping[str, int]] = (),
+  later_rates: Mapping[int, Mapping[str, float]] | None = None,
   shares: Sequence[int] = (0,),
   num_shares: int = 1,
 ) -> Batches:
@@ -106,7 +108,9 @@ def open_batches(
       cut shorter: a text to its first tokens, an example as always. Objectives
       of sentences cut their text anew.
     length_buckets: lengths and batch sizes of batches of short examples; see
-      `length_buckets.buckets`. Without packing and warm-up.
+      `length_buckets.buckets`. Without packing, warm-up and later rates.
+    later_rates: step -> rates by task from it on, 0 for tasks without one. Each
+      task goes on where it was.
     shares: The parts of each batch that are read, ascending: those that devices
       of this process compute on.
     num_shares: equal parts of consecutive rows that a batch has.
@@ -121,11 +125,14 @@ def open_batches(
       f"Mixture {mixture.name!r} has no task of a rate above 0 among "
       f"{', '.join(task.name for task in mixture.tasks)}."
     )
-  if length_buckets and (packing or batch_size_warmup or length_warmup):
+  later_rates = dict(sorted((later_rates or {}).items()))
+  if length_buckets and (
+    packing or batch_size_warmup or length_warmup or later_rates
+  ):
     raise UserError(
-      "length_buckets cannot be used with packing, batch_size_warmup or "
-      "length_warmup: the length of its examples decides where and how large "
-      "a batch is; set packing to False and leave the others out."
+      "length_buckets cannot be used with packing, batch_size_warmup, "
+      "length_warmup or later_rates: the length of its examples decides where "
+      "and how large a batch is; set packing to False and leave the others out."
     )
   recipe = Recipe(
     mixture,
@@ -136,6 +143,10 @@ def open_batches(
     static_copies,
     max_tokens,
     whole_examples_only,
+    tuple(
+      mixing.rates_by_task(mixture, rates, f"later_rates from step {step}")
+      for step, rates in later_rates.items()
+    ),
   )
   buckets = (Bucket(dict(lengths), batch_size),)
   if length_buckets:
@@ -143,7 +154,7 @@ def open_batches(
 
     buckets = bucketing.buckets(length_buckets, lengths, batch_size)
   batching = Batching(
-    Stages(batch_size, lengths, batch_size_warmup, length_warmup),
+    Stages(batch_size, lengths, batch_size_warmup, length_warmup, later_rates),
     packing,
     buckets,
   )

@@ -16,6 +16,7 @@ from transformer_zoo.errors import UserError
 
 # Places whose examples are found at once; changes speed and nothing else.
 _BLOCK = 1 << 13
+Order = order.MixtureOrder | order.LaterOrder
 # A key of static masking is (task, chunk, copy) in 63 bits.
 _TASK_SHIFT = 48
 
@@ -35,6 +36,7 @@ class Recipe:
       (static masking, as BERT's 10 copies).
     max_tokens: only so many of the first tokens of each 'tokens' task.
     whole_examples_only: leaves out the examples that would be cut.
+    later_rates: The rates of all tasks after each change, in order.
   """
 
   mixture: manifest.PreparedMixture
@@ -45,6 +47,7 @@ class Recipe:
   static_copies: int | None = None
   max_tokens: int | None = None
   whole_examples_only: bool = False
+  later_rates: tuple[tuple[float, ...], ...] = ()
 
   def __post_init__(self):
     for name in ("static_copies", "max_tokens"):
@@ -65,15 +68,30 @@ class Recipe:
         )
 
   @functools.cached_property
-  def rates(self) -> tuple[float, ...]:
-    """The rates that are not 0."""
-    return tuple(rate for rate in self.mixture.rates if rate)
+  def rates(self) -> tuple[tuple[float, ...], ...]:
+    """The rates of `tasks`, at first and after each change."""
+    return tuple(
+      tuple(
+        rate
+        for rate, is_read in zip(mix, self._are_read, strict=True)
+        if is_read
+      )
+      for mix in self._mixes
+    )
 
   @functools.cached_property
   def tasks(self) -> tuple[manifest.PreparedTask, ...]:
-    """The tasks with these rates."""
-    pairs = zip(self.mixture.tasks, self.mixture.rates, strict=True)
-    return tuple(task for task, rate in pairs if rate)
+    """The tasks that have a rate above 0 at some time."""
+    pairs = zip(self.mixture.tasks, self._are_read, strict=True)
+    return tuple(task for task, is_read in pairs if is_read)
+
+  @property
+  def _mixes(self) -> tuple[tuple[float, ...], ...]:
+    return tuple(self.mixture.rates), *self.later_rates
+
+  @functools.cached_property
+  def _are_read(self) -> list[bool]:
+    return [any(rates) for rates in zip(*self._mixes, strict=True)]
 
 
 class MixtureReader:
@@ -104,7 +122,6 @@ class MixtureReader:
     Raises:
       UserError: as `sources.open_source`.
     """
-    self.order = order.MixtureOrder(recipe.rates, recipe.seed)
     self._recipe = recipe
     self._sources = _open(recipe, lengths, longest, cache_bytes)
     self._whole = None
@@ -115,7 +132,24 @@ class MixtureReader:
       ]
       self.num_examples = np.array([len(whole) for whole in self._whole])
     self.shares_rows = any(source.shares_rows for source in self._sources)
+    self.begin(order.MixtureOrder(recipe.rates[0], recipe.seed))
+
+  def begin(self, places_of_tasks: Order) -> None:
+    """Sets the order that deals places to tasks, before any is read."""
+    self.order = places_of_tasks
     self._block = functools.lru_cache(maxsize=8)(self._find_block)
+
+  def after(self, earlier: Order, first: int, mix: int) -> Order:
+    """Returns the order of places from one on, after a change of the rates.
+
+    Args:
+      earlier: The order of the places before.
+      first: The first place of the order.
+      mix: The number of changes before it.
+    """
+    recipe = self._recipe
+    later = order.MixtureOrder(recipe.rates[mix], recipe.seed)
+    return order.LaterOrder(earlier, first, later)
 
   def read(self, places: np.ndarray) -> dict[str, Ragged]:
     """Returns the features of the examples of `places`, int64 [n]."""

@@ -64,6 +64,35 @@ class MixtureOrder:
     return cycles * self.counts + part
 
 
+class LaterOrder:
+  """The places from one on, dealt to the same tasks at other rates.
+
+  Tasks go on in their epochs: no example comes again before its turn.
+  """
+
+  def __init__(
+    self, earlier: "MixtureOrder | LaterOrder", first: int, later: MixtureOrder
+  ):
+    """Joins two orders.
+
+    Args:
+      earlier: The order of the places before.
+      first: The first place of the later order.
+      later: The later order, whose places are counted from there.
+    """
+    self._first, self._later = first, later
+    self._before = earlier.examples_before(first)
+
+  def __call__(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As of `MixtureOrder`, of places from the first one on."""
+    tasks, ranks = self._later(np.maximum(places - self._first, 0))
+    return tasks, self._before[tasks] + ranks
+
+  def examples_before(self, places: int) -> np.ndarray:
+    """As of `MixtureOrder`, of places from the first one on."""
+    return self._before + self._later.examples_before(places - self._first)
+
+
 def shuffled(
   ranks: np.ndarray,
   num_examples: np.ndarray | int,

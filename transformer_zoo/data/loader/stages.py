@@ -1,11 +1,11 @@
-"""Warm-up of the batch size and of the lengths, as functions of the step.
+"""Batch sizes, lengths and rates that change, as functions of the step.
 
 BERT's pre-training has 128 tokens for nine tenths of its steps and 512 for the
 last (Devlin et al. 2019, appendix A.2); GPT-3's batch grows during the first
 tokens (Brown et al. 2020, section 2.3).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -34,7 +34,7 @@ class Stage:
   Attributes:
     first_step: The first step of the stage.
     batch_size: rows of its batches.
-    phase: The number of earlier changes of the lengths.
+    phase: The number of earlier changes of the lengths or the rates.
     first_row: rows of the same phase before the first step.
   """
 
@@ -49,6 +49,7 @@ class Stages:
 
   Attributes:
     phases: lengths of the rows, feature -> tokens, of each phase.
+    mixes: How often the rates have changed, of each phase.
     stages: The stages in order.
   """
 
@@ -58,6 +59,7 @@ class Stages:
     lengths: Mapping[str, int],
     batch_size_warmup: Mapping[int, int] | None = None,
     length_warmup: Mapping[int, Mapping[str, int]] | None = None,
+    rate_changes: Collection[int] = (),
   ):
     """Plans the stages.
 
@@ -68,24 +70,30 @@ class Stages:
         32, 3000: 64}` for 32 rows in the steps 0 to 999 and 64 up to 2999.
       length_warmup: step -> lengths of the rows before that step, for all
         features, none above `lengths`.
+      rate_changes: The steps from which tasks have other rates.
 
     Raises:
       UserError: a step, a size or a length is not what is said here.
     """
     batch_sizes = _checked_steps("batch_size_warmup", batch_size_warmup)
-    phases = _checked_steps("length_warmup", length_warmup)
+    shorter = _checked_steps("length_warmup", length_warmup)
+    mixes = sorted(_checked_steps("later_rates", dict.fromkeys(rate_changes)))
     for size in (batch_size, *batch_sizes.values()):
       if not _is_count(size):
         raise UserError(
           f"The batch size {size!r} must be a whole number of rows, 1 or more."
         )
-    for until, given in phases.items():
+    for until, given in shorter.items():
       _check_lengths(until, given, lengths)
-    self.phases = (*map(dict, phases.values()), dict(lengths))
+    changes = sorted({*shorter, *mixes})
+    widths = (*map(dict, shorter.values()), dict(lengths))
+    starts = 0, *changes
+    self.phases = tuple(widths[_passed(shorter, start)] for start in starts)
+    self.mixes = tuple(_passed(mixes, start) for start in starts)
     self.stages = []
     first_row, before = 0, None
-    for first_step in sorted({0, *batch_sizes, *phases}):
-      phase = sum(until <= first_step for until in phases)
+    for first_step in sorted({0, *batch_sizes, *changes}):
+      phase = _passed(changes, first_step)
       if before and before.phase == phase:
         first_row += (first_step - before.first_step) * before.batch_size
       else:
@@ -138,6 +146,10 @@ class Stages:
         self.rows_before(step), self.phases, strict=False
       )
     )
+
+
+def _passed(steps: Iterable[int], step: int) -> int:
+  return sum(each <= step for each in steps)
 
 
 def _is_count(value: Any) -> bool:
