@@ -20,6 +20,7 @@ STATE_DTYPES = ("float32", "bfloat16")
 _SHARE = (lambda x: 0 <= x < 1, "at least 0 and below 1")
 _AT_LEAST_0 = (lambda x: 0 <= x < math.inf, "a finite number of 0 or more")
 _ABOVE_0 = (lambda x: 0 < x < math.inf, "a finite number above 0")
+_COUNT = (lambda x: 1 <= x < math.inf, "at least 1")
 _NORM = (_ABOVE_0[0], f"{_ABOVE_0[1]}; None clips nothing")
 _ALLOWED = {
   **dict.fromkeys(("b1", "b2", "momentum"), _SHARE),
@@ -27,6 +28,8 @@ _ALLOWED = {
   **dict.fromkeys(("epsilon_parameter_scale", "weight_decay"), _AT_LEAST_0),
   **dict.fromkeys(("decay_exponent", "min_dim_size_to_factor"), _AT_LEAST_0),
   "clipping_threshold": _ABOVE_0,
+  "rms": _ABOVE_0,
+  "num_iterations": _COUNT,
   "clip_norm": _NORM,
 }
 
