@@ -10,6 +10,7 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import compilation
+from transformer_zoo.training.state import TrainState
 
 # As libtpu 0.0.52 says it, and as earlier ones did.
 TOO_LARGE = (
@@ -200,9 +201,13 @@ def test_a_step_needs_its_state_its_batch_and_its_largest_product(mesh, room):
 
 
 def test_small_programs_are_not_traced_to_be_refused(mesh, room):
-  arguments = shape(mesh, ("data",), 8, 32)  # 256 bytes a device
+  """Two stacked kernels put out 2 * 64 numbers for each of 8 * 32 tokens."""
+  kept = TrainState(None, {"kernel": shape(mesh, (), 2, 16, 64)}, None)
+  batch = {"ids": shape(mesh, ("data",), 8, 32)}
   device = mesh.local_devices[0]
-  room(256_000)
-  assert not compilation.may_exceed(arguments, device)
-  room(255_999)
-  assert compilation.may_exceed(arguments, device)
+  needed = compilation.tree_bytes((kept, batch))
+  needed += 4 * (8 * 32) * (2 * 64) * (20 + 32 // 8)
+  room(needed)
+  assert not compilation.may_exceed(kept, batch, device)
+  room(needed - 1)
+  assert compilation.may_exceed(kept, batch, device)

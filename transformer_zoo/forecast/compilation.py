@@ -239,19 +239,28 @@ def check_state(state: Any, device: jax.Device) -> None:
     )
 
 
-def may_exceed(arguments: Any, device: jax.Device) -> bool:
-  """Returns whether a program has to be traced to know that it fits a device.
+def may_exceed(state: Any, batch: Any, device: jax.Device) -> bool:
+  """Returns whether a step has to be traced to know that it fits a device.
 
-  The values of a step are far smaller than a thousand times its arguments: a
-  token of a batch takes some 30 bytes, and its widest value some thousand
-  numbers.
+  The values of a step are far smaller than what this compares: for each token,
+  some twenty times what all matrices put out, and scores of attention, which
+  are fewer than an eighth of that times the length.
 
   Args:
-    arguments: The shapes, dtypes and shardings of the arguments.
+    state: The shapes, dtypes and shardings of the training state.
+    batch: The same of a batch.
     device: One device of the mesh.
   """
   available = device_bytes(device)
-  return available is not None and 1000 * tree_bytes(arguments) > available
+  shapes = {leaf.shape for leaf in jax.tree.leaves(batch)}
+  length = max(math.prod(shape[1:]) for shape in shapes)
+  features = sum(
+    leaf.size // min(leaf.shape[-2:], default=1)
+    for leaf in jax.tree.leaves(state.params)
+  )
+  values = sum(map(math.prod, shapes)) * features * (20 + length // 8)
+  needed = tree_bytes((state, batch)) + 4 * values
+  return available is not None and needed > available
 
 
 def check_step(

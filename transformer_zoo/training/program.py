@@ -177,7 +177,7 @@ class TrainProgram:
     device = self.mesh.local_devices[0]
     if batch is None:
       compilation.check_state(self.abstract_state, device)
-    elif compilation.may_exceed((self.abstract_state, batch), device):
+    elif compilation.may_exceed(self.abstract_state, batch, device):
       key = jax.eval_shape(lambda: jax.random.key(0))
       history = anomalies_lib.initial_history()
       step = cost_lib.trace(
