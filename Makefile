@@ -52,7 +52,7 @@ quickstart: $(RUNTIME)
 # The tests of a file share fixtures and compiled programs: they stay together,
 # and files in their order, or those with few and long tests would come last.
 test: lint
-	@echo "Running the fast tests: about five minutes on two idle cores."
+	@echo "Running the fast tests: about 6 minutes on two idle cores."
 	$(PYTEST) -m 'not slow' --ignore=tests/oracles tests
 
 # Tests that start processes, browsers or compilers for other machines, or that

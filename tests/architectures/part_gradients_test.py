@@ -1,34 +1,51 @@
-"""Gradients of every shipped part: none is missing, and layouts agree."""
+"""Gradients of every part: none is missing, layouts agree, losses fall."""
 
+import functools
+
+from flax import linen as nn
 from flax import traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from tests import tiny_models
+from tests import tiny_t5
+from tests.architectures import parts_test
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
-FOLDERS = (
-  *("attention/", "connections/", "embeddings/", "layers/", "softmax/"),
-  "stacks/",
+# All that change T5, but dropout, which `dropout_sites_test.py` is about.
+PARTS = sorted(
+  {
+    *parts_test.CHANGING,
+    *tiny_models.STACKS,
+    *tiny_models.LAYERS,
+    *tiny_models.EMBEDDINGS,
+    *tiny_models.SHARING,
+  }
+  - parts_test.own("t5_1_0")
 )
-PARTS = [
-  *(
-    part
-    for part in (
-      *tiny_models.PARTS,
-      *tiny_models.STACKS,
-      *tiny_models.LAYERS,
-      *tiny_models.EMBEDDINGS,
-    )
-    if part.startswith(FOLDERS)
-  ),
-  "sharing/both.gin",
-]
+FEW = (
+  "attention/talking_heads.gin",
+  "connections/rezero.gin",
+  "feed_forward/switch.gin",
+  "softmax/mixture.gin",
+)
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+TWO_LAYERS = {"NUM_ENCODER_LAYERS": 2, "NUM_DECODER_LAYERS": 2}
 THREE_LAYERS = {"NUM_ENCODER_LAYERS": 3, "NUM_DECODER_LAYERS": 2}
+NARROW = {"EMBED_DIM": 8, "MLP_DIM": 12, "NUM_HEADS": 2, "HEAD_DIM": 4}
+
+
+def sizes_of(part):
+  """As many layers as there must be, and a table that two devices share."""
+  if part in tiny_models.STACKS:
+    return THREE_LAYERS
+  if part == tiny_models.WITH_MEMORY:
+    return {**ONE_LAYER, "MEMORY_KEYS": 6}
+  return TWO_LAYERS if part in tiny_models.SHARING else ONE_LAYER
 
 
 def gradient_of(model):
@@ -61,9 +78,9 @@ def assert_close(found, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
-def test_every_parameter_learns_with_remat_and_on_two_devices_alike(part):
-  layers = THREE_LAYERS if part in tiny_models.STACKS else ONE_LAYER
-  model, converter = tiny_models.build("t5_1_0", part, **layers)
+def test_every_parameter_learns_with_remat_and_on_four_devices_alike(part):
+  sizes = sizes_of(part)
+  model, converter = tiny_models.build("t5_1_0", part, **sizes)
   params = tiny_models.random_parameters(model)
   batch = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=False
@@ -72,14 +89,49 @@ def test_every_parameter_learns_with_remat_and_on_two_devices_alike(part):
   for path, array in expected.items():
     assert np.isfinite(array).all() and np.any(array != 0), path
 
-  again, _ = tiny_models.build("t5_1_0", part, REMAT="full", **layers)
+  again, _ = tiny_models.build("t5_1_0", part, REMAT="full", **sizes)
   assert_close(gradient_of(again)(params, batch), expected)
 
   layout = Partitioning(num_partitions=2)
-  mesh = layout.mesh(jax.devices()[:2])
+  mesh = layout.mesh(jax.devices()[:4])
   shardings = layout.shardings(
     mesh, state_lib.abstract_variables(model), params
   )
   with layout.activate(mesh):
     found = gradient_of(model)(jax.device_put(params, shardings), batch)
   assert_close(found, expected)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def losses(model, batch):
+  """The loss before each of six steps of Adam from initial values."""
+  optimizer = optax.adam(1e-2)
+  loss = functools.partial(tiny_t5.loss_and_sums, model)
+
+  def step(carry, _):
+    params, state = carry
+    (value, _), slopes = jax.value_and_grad(loss, has_aux=True)(params, batch)
+    updates, state = optimizer.update(slopes, state)
+    return (optax.apply_updates(params, updates), state), value
+
+  params = nn.unbox(model.init(jax.random.key(0), batch, method="all_logits"))
+  params = params["params"]
+  return jax.lax.scan(step, (params, optimizer.init(params)), length=6)[1]
+
+
+@pytest.mark.parametrize(
+  "part",
+  [
+    pytest.param(part, marks=() if part in FEW else pytest.mark.slow)
+    for part in PARTS
+  ],
+)
+def test_a_few_steps_lower_the_loss(part):
+  model, converter = tiny_models.build(
+    "t5_1_0", part, **NARROW, **sizes_of(part)
+  )
+  batch = tiny_models.lay_out(
+    converter, tiny_models.random_examples(), packing=False
+  )
+  before, *_, after = losses(model, batch)
+  assert after < before

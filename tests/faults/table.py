@@ -216,6 +216,24 @@ _MODULES = _of(
     "architectures/dropout_sites_test.py",
   ),
   (
+    "sparse/experts.py",
+    "balance_B = self.num_experts * jnp.sum(",
+    "balance_B = jnp.sum(",
+    "architectures/mesh_tensorflow_golden_test.py",
+  ),
+  (
+    "stacks/funnel.py",
+    ".sum(2)",
+    ".max(2)",
+    "architectures/mesh_tensorflow_golden_test.py",
+  ),
+  (
+    "stacks/universal.py",
+    "jnp.where(goes_on_BL, chance_BL, rest_BL)",
+    "jnp.where(stops_BL, chance_BL, rest_BL)",
+    "architectures/mesh_tensorflow_golden_test.py",
+  ),
+  (
     "mixes.py",
     'if self.kind == "mean":',
     'if self.kind == "sum":',
