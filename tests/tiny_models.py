@@ -62,6 +62,12 @@ PARTS = [
   for part in _ALL_PARTS
   if part not in (*SHARING, *STACKS, *LAYERS, *EMBEDDINGS)
 ]
+# Whose layers hand on more than one stream.
+SEVERAL_STREAMS = (
+  "attention/value_residual.gin",
+  "connections/hyper_connections.gin",
+  "connections/hyper_connections_static.gin",
+)
 # Those that are not scanned and whose rows hold one text each.
 UNPACKED = ("stacks/funnel.gin",)
 UNIVERSAL = "stacks/universal.gin"

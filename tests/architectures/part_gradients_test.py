@@ -41,7 +41,7 @@ NARROW = {"EMBED_DIM": 8, "MLP_DIM": 12, "NUM_HEADS": 2, "HEAD_DIM": 4}
 
 def sizes_of(part):
   """As many layers as there must be, and a table that two devices share."""
-  if part in tiny_models.STACKS:
+  if part in (*tiny_models.STACKS, *tiny_models.SEVERAL_STREAMS):
     return THREE_LAYERS
   if part == tiny_models.WITH_MEMORY:
     return {**ONE_LAYER, "MEMORY_KEYS": 6}

@@ -172,7 +172,8 @@ REFUSED = ("umt5", "connections/fixup.gin")
 # What takes the places of several folders: of two files the later one counts.
 SEVERAL_PLACES = (
   *("attention/differential", "attention/synthesizer"),
-  *("attention/talking_heads", "connections/fixup", "connections/rezero"),
+  *("attention/talking_heads", "attention/value_residual"),
+  *("connections/fixup", "connections/hyper", "connections/rezero"),
   *("softmax/adaptive", "softmax/factorized_untied", "softmax/mixture"),
 )
 

@@ -14,6 +14,8 @@ MUSIC = "positions/music_transformer.gin"
 FACTORIZED = "softmax/factorized.gin"
 FUNNEL = "stacks/funnel.gin"
 TRANSPARENT = "stacks/transparent_attention.gin"
+HYPER = "connections/hyper_connections.gin"
+VALUE_RESIDUAL = "attention/value_residual.gin"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,46 @@ TRANSPARENT = "stacks/transparent_attention.gin"
       ("t5_1_0", tiny_models.UNIVERSAL),
       "Transformer.mix=@LayerMix()",
       "a Universal Transformer applies its layers several times, so there is n",
+    ),
+    (
+      ("t5_1_0", HYPER),
+      "HyperConnections.num_streams=0",
+      "HyperConnections.num_streams is 0; it must be at least 1",
+    ),
+    (
+      ("t5_1_0", HYPER),
+      "encoder/Transformer.layer_stack=@Stack()",
+      "HyperConnections joins sublayers to several streams, which hyper_stac",
+    ),
+    (
+      ("t5_1_0", HYPER),
+      "CONNECT=@connections.parallel",
+      "hyper_stack: a layer, EncoderLayer, is not connected by HyperConnectio",
+    ),
+    (
+      ("lm", HYPER, tiny_models.LSTM),
+      "VOCAB_SIZE=48",
+      "hyper_stack: a layer, LstmLayer, is not connected by HyperConnections",
+    ),
+    (
+      ("t5_1_0", HYPER, "../peft/adapters.gin"),
+      "VOCAB_SIZE=48",
+      "an adapter behind a layer reads one residual stream, and layers hand on",
+    ),
+    (
+      ("t5_1_0", VALUE_RESIDUAL),
+      "encoder/Transformer.layer_stack=@Stack()",
+      "Attention.value_residual mixes the values of the first layer, which val",
+    ),
+    (
+      ("deberta", VALUE_RESIDUAL),
+      "VOCAB_SIZE=48",
+      "value_residual_stack hands the values of the first layer to the self-at",
+    ),
+    (
+      ("t5_1_0", VALUE_RESIDUAL),
+      "Attention.value_residual=None",
+      "this layer is EncoderLayer with Attention; bind Transformer.layer_stack",
     ),
     (
       ("llama",),

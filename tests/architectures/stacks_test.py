@@ -14,13 +14,14 @@ from transformer_zoo.objectives import sequence_to_sequence
 
 pytestmark = pytest.mark.slow
 STACKS = tiny_models.STACKS
-# Another table, log-probabilities as logits, and layers with one set of
-# parameters, which have a cache each.
+# Another table, log-probabilities as logits, layers with one set of parameters,
+# which have a cache each, and layers that hand on more than one stream.
 DECODING = [
   "embeddings/own_tables_softmax_of_encoder.gin",
   "softmax/adaptive.gin",
   "softmax/mixture.gin",
   "sharing/both.gin",
+  *tiny_models.SEVERAL_STREAMS,
 ]
 LENGTH = 8
 EXAMPLES = tiny_models.random_examples()

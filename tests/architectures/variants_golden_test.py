@@ -9,7 +9,12 @@ import pytest
 from tests.golden import variants
 
 # Their outputs alone are compared here, with gradients among the slow tests.
-CENTRAL = ("llama_encoder_decoder", "lm_shaw")
+CENTRAL = (
+  "llama_encoder_decoder",
+  "lm_hyper_connections",
+  "lm_shaw",
+  "lm_value_residual",
+)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ PARTS = [
 WITH_LSTM = ("lm", tiny_models.LSTM)
 OF_STACKS = [
   ("t5_1_0", part)
-  for part in tiny_models.STACKS
+  for part in (*tiny_models.STACKS, *tiny_models.SEVERAL_STREAMS)
   if part not in tiny_models.UNPACKED
 ]
 # (variant, whether its layers are scanned): each part in a looped stack, and in

@@ -209,6 +209,24 @@ _MODULES = _of(
     "modules/initializers_test.py",
   ),
   (
+    "attention/first_values.py",
+    "jnp.where(self._is_first, value_BLGK, self.value_BLGK)",
+    "value_BLGK",
+    "architectures/variants_golden_test.py",
+  ),
+  (
+    "stacks/hyper_connections.py",
+    "x.depth_111 + 1",
+    "x.depth_111",
+    "architectures/several_streams_test.py",
+  ),
+  (
+    "stacks/hyper_connections.py",
+    "return mixed[..., 0, :], mixed[..., 1:, :], beta",
+    "return mixed[..., 0, :], array_BLXD, beta",
+    "architectures/variants_golden_test.py",
+  ),
+  (
     "connections.py",
     "return x + sum(dropout(sublayer(y)) for sublayer in sublayers.values())",
     "return x + sum(sublayer(y) for sublayer in sublayers.values())",

@@ -62,6 +62,11 @@ WITHOUT_CLASS = {
   "lm_factorized": Variant(
     "lm", ("softmax/factorized",), {"FACTORIZED_DIM": 10}
   ),
+  "lm_value_residual": Variant("lm", ("attention/value_residual",)),
+  "lm_hyper_connections": Variant("lm", ("connections/hyper_connections",)),
+  "lm_hyper_connections_static": Variant(
+    "lm", ("connections/hyper_connections_static",)
+  ),
   "shared_adapters": Variant("shared", (ADAPTERS,), {"ADAPTER_DIM": 10}),
   "llama_encoder_decoder_adapters": Variant(
     "llama_encoder_decoder",

@@ -39,14 +39,15 @@ SETTINGS = {
   "t5_1_1": {"NUM_ENCODER_LAYERS": 4},
   # A window belongs to its layer, whichever stage that lies on.
   "gpt_2": {"bindings": ("Windows.sizes=(None, 2)",)},
+  "lm": {},
 }
 ROWS = 8
 
 
 @functools.cache
-def setting(architecture, **macros):
+def setting(architecture, *parts, **macros):
   model, converter = tiny_models.build(
-    architecture, **{**SIZES, **SETTINGS[architecture], **macros}
+    architecture, *parts, **{**SIZES, **SETTINGS[architecture], **macros}
   )
   examples = tiny_models.random_examples(ROWS)
   batch = tiny_models.lay_out(converter, examples, packing=False)
@@ -54,9 +55,9 @@ def setting(architecture, **macros):
 
 
 @functools.cache
-def compiled(architecture, partitioning, count, **macros):
+def compiled(architecture, partitioning, count, *parts, **macros):
   """The loss, those of all rows, and the gradient."""
-  model, params, batch = setting(architecture, **macros)
+  model, params, batch = setting(architecture, *parts, **macros)
   mesh = partitioning.mesh(jax.devices()[:count])
 
   def loss(params, batch):
@@ -65,9 +66,7 @@ def compiled(architecture, partitioning, count, **macros):
 
   with partitioning.activate(mesh):
     boxed = jax.eval_shape(
-      lambda: model.init(
-        jax.random.key(0), setting(architecture, **macros)[2], method="hidden"
-      )
+      lambda: model.init(jax.random.key(0), batch, method="hidden")
     )["params"]
     # Those of the head are not asked for by `hidden`.
     shapes = jax.tree.map(lambda x: x, params)
@@ -153,10 +152,20 @@ def test_layers_and_what_they_read_are_those_of_one_device(
 
 
 @pytest.mark.slow
-def test_losses_and_gradients_of_a_model_are_those_of_one_device():
-  (_, one), expected = compiled("t5_1_1", ONE_COPY_PER_DEVICE, 1)
+@pytest.mark.parametrize(
+  "variant",
+  [
+    ("t5_1_1",),
+    ("lm", "attention/value_residual.gin"),
+    ("lm", "connections/hyper_connections_static.gin"),
+  ],
+  ids="-".join,
+)
+def test_losses_and_gradients_of_a_model_are_those_of_one_device(variant):
+  architecture, *parts = variant
+  (_, one), expected = compiled(architecture, ONE_COPY_PER_DEVICE, 1, *parts)
   everywhere = Partitioning(num_stages=2, fsdp=2, num_partitions=2)
-  (_, other), found = compiled("t5_1_1", everywhere, 8)
+  (_, other), found = compiled(architecture, everywhere, 8, *parts)
   np.testing.assert_allclose(other, one, rtol=2e-5)
   jax.tree.map(
     lambda a, b: np.testing.assert_allclose(
@@ -245,10 +254,17 @@ def test_layers_and_microbatches_on_stages_draw_dropout_apart():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  "architecture", ["gpt_2", pytest.param("t5_1_1", marks=pytest.mark.slow)]
+  "variant",
+  [
+    ("gpt_2",),
+    ("t5_1_1",),
+    ("lm", "attention/value_residual.gin"),
+    ("lm", "connections/hyper_connections.gin"),
+  ],
+  ids="-".join,
 )
-def test_decoding_keeps_each_cache_on_its_stage(architecture):
-  model, params, batch = setting(architecture)
+def test_decoding_keeps_each_cache_on_its_stage(variant):
+  model, params, batch = setting(*variant)
   read = batch.get("encoder_input_tokens", batch["decoder_target_tokens"])
   found = []
   for partitioning, count in (

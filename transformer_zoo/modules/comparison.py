@@ -77,7 +77,7 @@ def _identity(value: Any) -> Any:
   if isinstance(value, functools.partial):
     arguments = map(repr, (value.args, sorted(value.keywords.items())))
     return (_identity(value.func), *arguments)
-  if callable(value) and not isinstance(value, nn.Module):
+  if callable(value) and not dataclasses.is_dataclass(value):
     function = inspect.unwrap(value)
     return function.__module__, function.__qualname__
   return value
@@ -86,7 +86,7 @@ def _identity(value: Any) -> Any:
 def _shown(value: Any) -> str:
   if isinstance(value, nn.Module):
     return type(value).__name__
-  if callable(value):
+  if callable(value) and not dataclasses.is_dataclass(value):
     function = getattr(value, "func", value)
     return inspect.unwrap(function).__name__
   return repr(value)

@@ -26,14 +26,17 @@ class ConnectedLayer:
   @nn.nowrap
   def joined(
     self,
-    x_BLD: jax.Array,
+    x: Any,
     sublayers: connections.Sublayers,
     *,
     deterministic: bool,
-  ) -> jax.Array:
-    """Returns [B, L, D]; called inside of the layer's `__call__`."""
+  ) -> Any:
+    """Returns [B, L, D]; called inside of the layer's `__call__`.
+
+    Of a connection of several streams it is a tree of arrays, as x is.
+    """
     return self.connect(
-      x_BLD,
+      jax.tree.map(_laid_out, x),
       sublayers,
       norm=lambda name: self.norm.copy(name=name),
       dropout=functools.partial(self.dropout, deterministic=deterministic),
@@ -63,7 +66,6 @@ class EncoderLayer(ConnectedLayer, nn.Module):
     self, x_BLD: jax.Array, *, deterministic: bool, **keywords
   ) -> jax.Array:
     """Returns [B, L, D]; `keywords` are those of `sublayers`."""
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
     sublayers = self.sublayers(deterministic=deterministic, **keywords)
     return self.joined(x_BLD, sublayers, deterministic=deterministic)
 
@@ -139,11 +141,13 @@ class DecoderLayer(ConnectedLayer, nn.Module):
     window: jax.Array | None = None,
     encoder_mask_B1LM: jax.Array | None = None,
     decoding: cache.Decoding | None = None,
+    **of_self_attention,
   ) -> jax.Array:
     """Returns [B, L, D].
 
     Without `encoded_BMD` the attention to an encoder is left out: so a layer
     also serves as one of the encoder that shares its weights.
+    `of_self_attention` are further keyword arguments of that one.
     """
     mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
     sublayers = {
@@ -155,6 +159,7 @@ class DecoderLayer(ConnectedLayer, nn.Module):
         score_scale=score_scale,
         decoding=decoding,
         deterministic=deterministic,
+        **of_self_attention,
       )
     }
     if encoded_BMD is not None:
@@ -176,8 +181,13 @@ class DecoderLayer(ConnectedLayer, nn.Module):
         deterministic=deterministic,
         **_of_tokens(self.mlp, mask_B1LM, decoding),
       )
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
     return self.joined(x_BLD, sublayers, deterministic=deterministic)
+
+
+def _laid_out(x_BLD: jax.Array) -> jax.Array:
+  """The stream, or streams [B, L, X, D], by the rules in force."""
+  whole = (None,) * (x_BLD.ndim - 3)
+  return axes.constrain(x_BLD, "batch", "length", *whole, "embed")
 
 
 def _of_tokens(

@@ -39,3 +39,21 @@ def replaced(
     **added: fields that only `kind` has, and those that change.
   """
   return kind(**(fields_of(module) | added), name=module.name)
+
+
+def extended(module: nn.Module, extension: type, **added: Any) -> nn.Module:
+  """Returns a part of a class that inherits from an extension and its own.
+
+  Args:
+    module: The part.
+    extension: A class whose methods call the methods of `super()`.
+    **added: The fields of the extension.
+  """
+  return replaced(module, _extended_kind(extension, type(module)), **added)
+
+
+@functools.cache
+def _extended_kind(extension: type, kind: type) -> type:
+  """The class of the parts of a kind that are extended."""
+  name = f"{extension.__name__}{kind.__name__}"
+  return type(name, (extension, kind), {"__doc__": extension.__doc__})

@@ -18,6 +18,7 @@ as it was.
 from collections.abc import Iterator, Sequence
 import functools
 import re
+from typing import Any
 
 from flax import linen as nn
 import gin
@@ -47,6 +48,7 @@ class Adapted(Substitute, nn.Module, kw_only=True):
   def __call__(self, x_BLD: jax.Array, *arguments, **keywords) -> jax.Array:
     """Returns [B, L, D]; the arguments are the layer's."""
     x_BLD = super().__call__(x_BLD, *arguments, **keywords)
+    _check_stream(x_BLD)
     how = {"deterministic": keywords["deterministic"]}
     # Whatever the layer's own connection is: this one leaves x as it was where
     # the adapter gives 0.
@@ -55,6 +57,16 @@ class Adapted(Substitute, nn.Module, kw_only=True):
       {"adapter": functools.partial(self.adapter, **how)},
       norm=lambda name: self.norm.copy(name=name),
       dropout=functools.partial(self.dropout, **how),
+    )
+
+
+def _check_stream(x_BLD: Any) -> None:
+  """Raises UserError if layers hand on more than one array."""
+  if not isinstance(x_BLD, jax.Array):
+    raise UserError(
+      "an adapter behind a layer reads one residual stream, and layers hand on "
+      f"{type(x_BLD).__name__}; use peft/houlsby.gin, whose adapters are "
+      "behind sublayers, or other layers"
     )
 
 
@@ -97,6 +109,7 @@ class EndAdapted(Substitute, nn.Module, kw_only=True):
     deterministic: bool,
   ) -> jax.Array:
     """Returns [B, L, D]; called inside of the layer's `__call__`."""
+    _check_stream(x_BLD)
     made, how = {}, {"deterministic": deterministic}
 
     def once(name, sublayer):

@@ -138,14 +138,7 @@ def extended(
       f"{extension.__name__} a second time; name the method once, or choose "
       "other projections for the second one"
     )
-  return parts.replaced(part, _extended_kind(extension, type(part)), **added)
-
-
-@functools.cache
-def _extended_kind(extension: type, kind: type) -> type:
-  """The class of the parts of a kind that are extended."""
-  name = f"{extension.__name__}{kind.__name__}"
-  return type(name, (extension, kind), {"__doc__": extension.__doc__})
+  return parts.extended(part, extension, **added)
 
 
 def unextended(part: nn.Module) -> nn.Module:

@@ -45,6 +45,46 @@ def norm(weights: Weights, name: str, x_LD):
   return rms_norm(x_LD, scale_D, 1e-6)
 
 
+def connected(weights: Weights, layer: str, name: str, streams, sublayer):
+  """The streams after a sublayer, of one stream or of several.
+
+  Zhu et al. 2024, section 2: column 0 of alpha is what the sublayer reads of
+  each stream, A_m, the others are A_r; beta is B.
+  """
+  norm_name = f"{layer}/pre_{name}_layer_norm"
+  mixes = f"{layer}/{name}_streams"
+  if f"{mixes}/alpha_bias" not in weights:
+    (x_LD,) = streams
+    return [x_LD + sublayer(norm(weights, norm_name, x_LD))]
+  alphas, betas = [], []
+  for i, x_LD in enumerate(streams):
+    alpha_LY = weights[f"{mixes}/alpha_bias"][i].expand(len(x_LD), -1)
+    beta_L1 = weights[f"{mixes}/beta_bias"][i].expand(len(x_LD), -1)
+    if f"{mixes}/alpha_kernel" in weights:
+      y_LD = norm(weights, f"{mixes}/layer_norm", x_LD)
+      alpha_LY = (
+        alpha_LY
+        + weights[f"{mixes}/alpha_factor/scale"]
+        * (y_LD @ weights[f"{mixes}/alpha_kernel"]).tanh()
+      )
+      beta_L1 = (
+        beta_L1
+        + weights[f"{mixes}/beta_factor/scale"]
+        * (y_LD @ weights[f"{mixes}/beta_kernel"]).tanh()
+      )
+    alphas.append(alpha_LY)
+    betas.append(beta_L1)
+
+  def mixed(column):
+    return sum(
+      alpha_LY[:, column, None] * x_LD
+      for alpha_LY, x_LD in zip(alphas, streams, strict=True)
+    )
+
+  output_LD = sublayer(norm(weights, norm_name, mixed(0)))
+  return [mixed(j + 1) + beta * output_LD for j, beta in enumerate(betas)]
+
+
 def relu_mlp(weights: Weights, name: str, x_LD):
   """Vaswani et al. 2017, equation 2, without biases."""
   hidden_LF = functional.relu(x_LD @ weights[f"{name}/wi/kernel"])
@@ -122,8 +162,13 @@ def attention(
   bias_HLM=None,
   scale: float = 1.0,
   turn: Callable = lambda x_LK: x_LK,
+  first_MG: torch.Tensor | None = None,
 ):
-  """Vaswani et al. 2017, section 3.2.2, head by head."""
+  """Vaswani et al. 2017, section 3.2.2, head by head.
+
+  With `first_MG`, the values of all heads of the first layer, those that are
+  attended to are mixed with them (Zhou et al. 2024, learnable ResFormer).
+  """
 
   def head(x, matrix, index):
     columns = slice(index * sizes.head_dim, (index + 1) * sizes.head_dim)
@@ -146,7 +191,15 @@ def attention(
     if seen_LM is not None:
       scores_LM = scores_LM.masked_fill(~seen_LM, -math.inf)
     share_LM = scores_LM.softmax(-1)
-    context_LK = share_LM @ head(memory_MD, "value", group)
+    value_MK = head(memory_MD, "value", group)
+    if first_MG is not None:
+      columns = slice(group * sizes.head_dim, (group + 1) * sizes.head_dim)
+      first, own = (
+        weights[f"{name}/value_residual/{part}/scale"]
+        for part in ("first", "own")
+      )
+      value_MK = first * first_MG[:, columns] + own * value_MK
+    context_LK = share_LM @ value_MK
     if values in weights:
       a_LMK = relative_vectors(weights, values, h, len(x_LD))
       context_LK = context_LK + torch.einsum("lm,lmk->lk", share_LM, a_LMK)

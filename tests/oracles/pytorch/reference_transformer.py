@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from tests.oracles.pytorch.reference_parts import attention
 from tests.oracles.pytorch.reference_parts import causal
+from tests.oracles.pytorch.reference_parts import connected
 from tests.oracles.pytorch.reference_parts import norm
 from tests.oracles.pytorch.reference_parts import relative_bias
 from tests.oracles.pytorch.reference_parts import relu_mlp
@@ -39,30 +40,52 @@ def t5_stack(
       len(tokens_L),
       bidirectional=bidirectional,
     )
+  streams, first_LG = [x_LD], None
   for i in range(sizes.num_layers):
     layer = f"decoder/layers_{i}"
+    if f"{layer}/mlp_streams/beta_bias" in weights and i == 0:
+      streams = [x_LD] * len(weights[f"{layer}/mlp_streams/beta_bias"])
 
-    y_LD = norm(weights, f"{layer}/pre_self_attention_layer_norm", x_LD)
-    x_LD = x_LD + attention(
-      weights,
-      f"{layer}/self_attention",
-      sizes,
-      y_LD,
-      y_LD,
-      seen_LM=seen_LL,
-      bias_HLM=bias_HLL,
-    )
-    if encoded_MD is not None:
-      x_LD = x_LD + attention(
+    def to_itself(y_LD, layer=layer):
+      nonlocal first_LG
+      name = f"{layer}/self_attention"
+      if f"{name}/value_residual/own/scale" in weights and first_LG is None:
+        first_LG = y_LD @ weights[f"{name}/value/kernel"]
+      return attention(
         weights,
-        f"{layer}/encoder_decoder_attention",
+        name,
         sizes,
-        norm(weights, f"{layer}/pre_cross_attention_layer_norm", x_LD),
-        encoded_MD,
+        y_LD,
+        y_LD,
+        seen_LM=seen_LL,
+        bias_HLM=bias_HLL,
+        first_MG=first_LG,
       )
-    y_LD = norm(weights, f"{layer}/pre_mlp_layer_norm", x_LD)
-    x_LD = x_LD + relu_mlp(weights, f"{layer}/mlp", y_LD)
-    x_LD = adapted(weights, layer, x_LD, 1e-6)
+
+    streams = connected(weights, layer, "self_attention", streams, to_itself)
+    if encoded_MD is not None:
+      streams = connected(
+        weights,
+        layer,
+        "cross_attention",
+        streams,
+        lambda y_LD, layer=layer: attention(
+          weights,
+          f"{layer}/encoder_decoder_attention",
+          sizes,
+          y_LD,
+          encoded_MD,
+        ),
+      )
+    streams = connected(
+      weights,
+      layer,
+      "mlp",
+      streams,
+      lambda y_LD, layer=layer: relu_mlp(weights, f"{layer}/mlp", y_LD),
+    )
+    streams = [adapted(weights, layer, x_LD, 1e-6) for x_LD in streams]
+  x_LD = sum(streams)
   return norm(weights, "decoder/decoder_norm", x_LD)
 
 

@@ -13,6 +13,7 @@ from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.dot_product import KernelChoice
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.attention.dot_product import ReferenceAttention
+from transformer_zoo.modules.attention.first_values import FirstValues
 from transformer_zoo.modules.attention.kernels import AutomaticAttention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
@@ -42,6 +43,8 @@ class Attention(nn.Module):
       All three are of attention to x itself: a memory has no distances.
     convolution: mixes the queries, keys and values of neighbours, of attention
       to x itself (modules/neighbours.py), or None.
+    value_residual: mixes values with those of the first layer, of attention to
+      x itself (modules/attention/first_values.py), or None.
     norm: normalization of each query and key before `rotary`, or None.
     gate: The projection of x to a number for each head, whose sigmoid
       multiplies the context of the head, or None.
@@ -80,6 +83,7 @@ class Attention(nn.Module):
   position_bias: nn.Module | None = None
   relative_vectors: nn.Module | None = None
   convolution: nn.Module | None = None
+  value_residual: nn.Module | None = None
   norm: nn.Module | None = None
   gate: nn.Module | None = None
   context: nn.Module | None = None
@@ -131,6 +135,7 @@ class Attention(nn.Module):
     positions: Positions | None = None,
     score_scale: jax.Array | None = None,
     decoding: cache.Decoding | None = None,
+    first_values: FirstValues | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
     """Returns [B, L, D].
@@ -145,6 +150,7 @@ class Attention(nn.Module):
       score_scale: A factor of the scores, applied before any bias is added.
       decoding: if given, keys and values are kept in the `cache` collection:
         from x they are appended, from a memory they are computed once.
+      first_values: What `value_residual` mixes values with.
       deterministic: no dropout.
     """
     to_itself = memory_BMD is None
@@ -169,7 +175,10 @@ class Attention(nn.Module):
       key_BMGK = self._heads("key", source, num_heads, of_itself)
       if self.rotary is not None and to_itself:
         key_BMGK = self.rotary(key_BMGK, positions.query_1L, positions.local)
-      return key_BMGK, self._heads("value", source, num_heads, of_itself)
+      value_BMGK = self._heads("value", source, num_heads, of_itself)
+      if self.value_residual is not None and to_itself:
+        value_BMGK = self._with_first(value_BMGK, first_values)
+      return key_BMGK, value_BMGK
 
     if decoding is None:
       key_BMGK, value_BMGK = project()
@@ -228,6 +237,18 @@ class Attention(nn.Module):
         kernel=self.kernel if decoding is None else REFERENCE,
       )
     return self._out(x_BLD, context_BLHK, deterministic)
+
+  def _with_first(self, value_BMGK, first_values):
+    """Returns the values mixed with those of the first layer."""
+    if first_values is None:
+      raise UserError(
+        "Attention.value_residual mixes the values of the first layer, which "
+        "value_residual_stack hands on; bind Transformer.layer_stack = "
+        "@value_residual_stack() (encoder/Transformer.layer_stack where a file "
+        "binds that one), and value_residual_stack.stack to the stack that "
+        "was there"
+      )
+    return self.value_residual(value_BMGK, first_values)
 
   def _out(self, x_BLD, context_BLHK, deterministic):
     """Returns [B, L, D] of the contexts of all heads."""

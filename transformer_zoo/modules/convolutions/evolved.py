@@ -307,5 +307,4 @@ class EvolvedDecoderLayer(ConnectedLayer, nn.Module):
         )
       sublayers["cross_attention"] = to_encoder(self.encoder_decoder_attention)
     sublayers["mlp"] = functools.partial(self.mlp, deterministic=deterministic)
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
     return self.joined(x_BLD, sublayers, deterministic=deterministic)

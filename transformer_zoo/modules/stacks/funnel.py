@@ -9,7 +9,6 @@ import gin
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import connections
 from transformer_zoo.modules import parts
@@ -41,7 +40,6 @@ class PoolingLayer(EncoderLayer):
     **keywords,
   ) -> jax.Array:
     """Returns [B, L / pooling, D], rounded up."""
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
     attention, mlp = self.sublayers(
       mask_B1LM=mask_B1LM, deterministic=deterministic, **keywords
     ).items()

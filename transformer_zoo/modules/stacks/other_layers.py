@@ -1,6 +1,6 @@
 """Stacks some of whose layers are other than the rest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flax import linen as nn
@@ -100,6 +100,38 @@ class _Period(nn.Module):
       x, found = apply_layer(layer, x, own, arguments, keywords)
       collected.append(found)
     return x, jax.tree.map(lambda *found: jnp.stack(found), *collected)
+
+
+def with_layers(
+  stack: Stack, change: Callable[[nn.Module], nn.Module]
+) -> Stack:
+  """Returns a stack with other layers in the places of all of its layers.
+
+  Args:
+    stack: The stack.
+    change: Returns what takes the place of a layer.
+  """
+  fields = ("layer", "other_layer")
+  found = {name: getattr(stack, name, None) for name in fields}
+  return stack.clone(
+    **{name: change(layer) for name, layer in found.items() if layer}
+  )
+
+
+def refuse_between_layers(name: str, keywords: Mapping[str, Any]) -> None:
+  """Raises UserError for a state that is read or written between layers.
+
+  Args:
+    name: What does not go with it.
+    keywords: The keyword arguments of the stack.
+  """
+  for keyword in ("after_layer", "order"):
+    if keywords.get(keyword) is not None:
+      raise UserError(
+        f"{name} does not go with an operation between layers or with layers "
+        "that are applied again, as a DeBERTa with a convolution or a mask "
+        "decoder has; leave one of the two out"
+      )
 
 
 @gin.register
