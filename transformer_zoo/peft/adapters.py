@@ -62,7 +62,7 @@ class Adapted(Substitute, nn.Module, kw_only=True):
 
 def _check_stream(x_BLD: Any) -> None:
   """Raises UserError if layers hand on more than one array."""
-  if not isinstance(x_BLD, jax.Array):
+  if not jax.tree_util.all_leaves([x_BLD]):
     raise UserError(
       "an adapter behind a layer reads one residual stream, and layers hand on "
       f"{type(x_BLD).__name__}; use peft/houlsby.gin, whose adapters are "
