@@ -135,7 +135,7 @@ class HyperConnections:
   that is read at first unless it is given a number, and that of the layer here.
 
   Attributes:
-    num_streams: X, the expansion rate; 4 in most of the paper.
+    num_streams: The number X of residual streams, the paper's expansion rate.
     dynamic: Whether a part of the weights is computed from the streams (DHC),
       or all of them are parameters (SHC).
   """
