@@ -52,6 +52,7 @@ EXACT = {
   ("gpt_j", "gpt_j_6b"): 6_050_882_784,
   ("llama", "llama_7b"): 6_738_415_616,
   ("llama", "llama_1b"): 1_100_048_384,
+  ("qwen3", "qwen3_0_6b"): 596_049_920,
 }
 # Without the heads of pre-training and the mask decoder, as Google's table of
 # small models and `transformers` count ALBERT, BERT and DeBERTa; ELECTRA

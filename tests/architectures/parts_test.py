@@ -63,6 +63,11 @@ OWN = {
   "mbart": {**BART, "connections": "pre_norm"},
   "mt5": GATED_T5,
   "prefix_lm": T5,
+  "qwen3": {
+    **LLAMA,
+    "attention": ("normalized", "scaled"),
+    "softmax": "tied",
+  },
   "shared": T5,
   "t5_1_0": T5,
   "t5_1_1": GATED_T5,
@@ -89,8 +94,11 @@ ELSEWHERE = ("dropout/", "generator/", "taggers/")
 
 def own(architecture: str) -> set[str]:
   """The files of the parts that an architecture has already."""
-  parts = OWN[architecture].items()
-  return {f"{folder}/{part}.gin" for folder, part in parts if part}
+  return {
+    f"{folder}/{part}.gin"
+    for folder, parts in OWN[architecture].items()
+    for part in ([parts] if isinstance(parts, str) else parts or ())
+  }
 
 
 def program(*variant: str) -> str:

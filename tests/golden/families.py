@@ -109,6 +109,11 @@ _QWEN_2 = {
   **_LLAMA,
   "model_type": "qwen2",
 }
+_QWEN_3 = {
+  **_LLAMA,
+  "model_type": "qwen3",
+  "head_dim": 10,
+}
 
 CONFIGS: dict[str, dict[str, Any]] = {
   "t5_1_0": {**_T5, "model_type": "t5", "feed_forward_proj": "relu"},
@@ -225,11 +230,21 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "rope_parameters": {"rope_theta": 100.0, "rope_type": "default"},
     "tie_word_embeddings": True,
   },
+  "qwen3": _QWEN_3,
+  "qwen3_other_options": {
+    **_QWEN_3,
+    "attention_bias": True,
+    "rms_norm_eps": 1e-3,
+    "use_sliding_window": True,
+    "sliding_window": 4,
+    "layer_types": ["sliding_attention", *["full_attention"] * 2],
+    "tie_word_embeddings": True,
+  },
 }  # fmt: skip
 # One of each class; mT5 and ByT5 are T5.1.1 of other sizes.
 RECORDED = (
   "t5_1_0", "t5_1_1", "umt5", "switch_transformers", "marian", "gpt_1", "gpt_2",
-  "gpt_neo", "llama_3", "qwen_2_windows",
+  "gpt_neo", "llama_3", "qwen_2_windows", "qwen3_other_options",
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ SIZES = {
   "mpnet": "mpnet_base",
   "mt5": "t5_1_1_small",
   "prefix_lm": "t5_1_0_small",
+  "qwen3": "qwen3_0_6b",
   "roberta": "roberta_base",
   "shared": "t5_1_0_small",
   "t5_1_0": "t5_1_0_small",

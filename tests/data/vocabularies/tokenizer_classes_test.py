@@ -228,6 +228,7 @@ def test_ids_are_those_of_the_class(
     ("mpnet", "MPNetTokenizer"),
     ("openai-gpt", "OpenAIGPTTokenizer"),
     ("qwen2", "Qwen2Tokenizer"),
+    ("qwen3", "Qwen2Tokenizer"),
     ("xlm-roberta", "XLMRobertaTokenizer"),
     ("xlnet", "XLNetTokenizer"),
   ],

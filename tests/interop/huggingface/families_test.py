@@ -27,7 +27,7 @@ from transformer_zoo.training import state
 @pytest.mark.parametrize("name", families.CONFIGS)
 def test_links_are_the_parameters_and_the_configuration_comes_back(name):
   config = families.CONFIGS[name]
-  if "attention_types" not in config:  # which names every layer
+  if not {"attention_types", "layer_types"} & config.keys():  # of every layer
     config = families.with_layers(config, 1)
   family = family_of(config)
   model = families.build(config)

@@ -128,6 +128,7 @@ def test_fast_files(name, prepared, tmp_path):
     ("MBartTokenizer", "mbart"),
     ("OpenAIGPTTokenizer", "openai-gpt"),
     ("Qwen2Tokenizer", "qwen2"),
+    ("Qwen2Tokenizer", "qwen3"),
     ("RobertaTokenizer", "bart"),
     ("T5Tokenizer", "mt5"),
     ("XLMRobertaTokenizer", "xlm-roberta"),

@@ -61,6 +61,7 @@ _OF_MODELS = {
   "mt5": "T5Tokenizer",
   "openai-gpt": "OpenAIGPTTokenizer",
   "pegasus": "PegasusTokenizer",
+  "qwen3": "Qwen2Tokenizer",
   "roberta": "RobertaTokenizer",
   "t5": "T5Tokenizer",
   "xlm-roberta": "XLMRobertaTokenizer",

@@ -6,7 +6,7 @@ ones under other names. Source:
 `models/llama`, `mistral` and `qwen2` of `transformers`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flax import linen as nn
@@ -31,7 +31,7 @@ _LAYER_TYPES = {True: "sliding_attention", False: "full_attention"}
 _QKV = ("query/Linear.use_bias", "key/Linear.use_bias", "value/Linear.use_bias")
 _OUT = "out/Linear.use_bias"
 _MLP = ("wi/Linear.use_bias", "wo/Linear.use_bias")
-_NO_BIASES = dict.fromkeys((*_QKV, _OUT, *_MLP), False)
+NO_BIASES = dict.fromkeys((*_QKV, _OUT, *_MLP), False)
 
 
 def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
@@ -230,7 +230,7 @@ _COMMON = Attributes(
     "is_llama_config max_sequence_length transformers.js_config pretraining_tp"
   ).split(),
 )
-_OF_LLAMA = _COMMON.changed(
+OF_LLAMA = _COMMON.changed(
   Attribute("num_attention_heads", 32, "NUM_HEADS", _heads_of_llama),
   Attribute("attention_bias", False, (*_QKV, _OUT), "attention.query.use_bias"),
   Attribute("mlp_bias", False, _MLP, "mlp.wo.use_bias"),
@@ -243,7 +243,7 @@ _OF_MISTRAL = _COMMON.changed(
   intermediate_size=14336,
   num_key_value_heads=8,
 )
-_OF_QWEN_2 = _COMMON.changed(
+OF_QWEN_2 = _COMMON.changed(
   Attribute("layer_types", None, _windows_by_layer, _layer_types, kind=list),
   Attribute(
     "use_sliding_window",
@@ -258,10 +258,30 @@ _OF_QWEN_2 = _COMMON.changed(
   intermediate_size=22016,
 )
 
+LAYER = {
+  "pre_self_attention_layer_norm/scale": "input_layernorm",
+  "pre_mlp_layer_norm/scale": "post_attention_layernorm",
+  "self_attention/query": "self_attn.q_proj",
+  "self_attention/key": "self_attn.k_proj",
+  "self_attention/value": "self_attn.v_proj",
+  "self_attention/out": "self_attn.o_proj",
+  "mlp/wi_0": "mlp.gate_proj",
+  "mlp/wi_1": "mlp.up_proj",
+  "mlp/wo": "mlp.down_proj",
+}
 
-def _family(
-  kind, class_name, attributes, bindings, tokenizer_classes=()
+
+def family(
+  kind: str,
+  class_name: str,
+  attributes: Attributes,
+  bindings: Mapping[str, Any],
+  tokenizer_classes: Sequence[str] = (),
+  *,
+  architecture: str = "llama",
+  layer: Mapping[str, str] = LAYER,
 ) -> LanguageModel:
+  """Returns a family of Llama's tensors; arguments as of `LanguageModel`."""
   return LanguageModel(
     kind=kind,
     attributes=attributes,
@@ -270,7 +290,7 @@ def _family(
       r"(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\."
       r"(inv_freq|cos_cached|sin_cached)",
     ),
-    architecture_file="architectures/llama.gin",
+    architecture_file=f"architectures/{architecture}.gin",
     bindings=bindings,
     tokenizer_classes=tokenizer_classes,
     written={"architectures": [class_name]},
@@ -279,34 +299,24 @@ def _family(
       "decoder/decoder_norm/scale": "norm",
     },
     layer_list="layers",
-    layer={
-      "pre_self_attention_layer_norm/scale": "input_layernorm",
-      "pre_mlp_layer_norm/scale": "post_attention_layernorm",
-      "self_attention/query": "self_attn.q_proj",
-      "self_attention/key": "self_attn.k_proj",
-      "self_attention/value": "self_attn.v_proj",
-      "self_attention/out": "self_attn.o_proj",
-      "mlp/wi_0": "mlp.gate_proj",
-      "mlp/wi_1": "mlp.up_proj",
-      "mlp/wo": "mlp.down_proj",
-    },
+    layer=layer,
   )
 
 
 FAMILIES = (
-  _family("llama", "LlamaForCausalLM", _OF_LLAMA, {}),
-  _family(
+  family("llama", "LlamaForCausalLM", OF_LLAMA, {}),
+  family(
     "mistral",
     "MistralForCausalLM",
     _OF_MISTRAL,
-    _NO_BIASES,
+    NO_BIASES,
     ("PreTrainedTokenizerFast",),
   ),
-  _family(
+  family(
     "qwen2",
     "Qwen2ForCausalLM",
-    _OF_QWEN_2,
-    {**_NO_BIASES, **dict.fromkeys(_QKV, True)},
+    OF_QWEN_2,
+    {**NO_BIASES, **dict.fromkeys(_QKV, True)},
     ("PreTrainedTokenizerFast", "GPT2Tokenizer"),
   ),
 )
