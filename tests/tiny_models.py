@@ -74,7 +74,7 @@ UNIVERSAL = "stacks/universal.gin"
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
   "bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama", "lm",
-  "prefix_lm", "qwen3", "shared",
+  "olmo2", "prefix_lm", "qwen3", "shared",
 )  # fmt: skip
 # Whose padding is another id than that of the batches here.
 OWN_PADDING = ("bart", "mbart")

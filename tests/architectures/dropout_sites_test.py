@@ -35,7 +35,9 @@ SITES = {
     T5_ENCODER + T5_DECODER,
   ),
   "shared": T5_DECODER_ONLY + T5_DECODER,
-  **dict.fromkeys(("lm", "prefix_lm", "llama", "qwen3"), T5_DECODER_ONLY),
+  **dict.fromkeys(
+    ("lm", "prefix_lm", "llama", "olmo2", "qwen3"), T5_DECODER_ONLY
+  ),
   **dict.fromkeys(LIKE_GPT, GPT),
   # BART's configurations drop no attention weights.
   **dict.fromkeys(OF_2017, FIRST_ENCODER + FIRST_DECODER),

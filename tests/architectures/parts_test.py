@@ -62,6 +62,11 @@ OWN = {
   "lm": T5,
   "mbart": {**BART, "connections": "pre_norm"},
   "mt5": GATED_T5,
+  "olmo2": {
+    **LLAMA,
+    "attention": ("normalized_together", "scaled"),
+    "connections": "residual_post_norm",
+  },
   "prefix_lm": T5,
   "qwen3": {
     **LLAMA,

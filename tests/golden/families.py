@@ -109,6 +109,10 @@ _QWEN_2 = {
   **_LLAMA,
   "model_type": "qwen2",
 }
+_OLMO_2 = {
+  **_LLAMA,
+  "model_type": "olmo2",
+}
 _QWEN_3 = {
   **_LLAMA,
   "model_type": "qwen3",
@@ -230,6 +234,17 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "rope_parameters": {"rope_theta": 100.0, "rope_type": "default"},
     "tie_word_embeddings": True,
   },
+  "olmo2": _OLMO_2,
+  "olmo2_other_options": {
+    **_OLMO_2,
+    "head_dim": 10,
+    "num_attention_heads": 10,
+    "attention_bias": True,
+    "rms_norm_eps": 1e-3,
+    "rope_theta": 500.0,
+    "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    "tie_word_embeddings": True,
+  },
   "qwen3": _QWEN_3,
   "qwen3_other_options": {
     **_QWEN_3,
@@ -244,7 +259,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
 # One of each class; mT5 and ByT5 are T5.1.1 of other sizes.
 RECORDED = (
   "t5_1_0", "t5_1_1", "umt5", "switch_transformers", "marian", "gpt_1", "gpt_2",
-  "gpt_neo", "llama_3", "qwen_2_windows", "qwen3_other_options",
+  "gpt_neo", "llama_3", "qwen_2_windows", "olmo2_other_options",
+  "qwen3_other_options",
 )  # fmt: skip
 
 

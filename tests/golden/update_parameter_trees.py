@@ -37,6 +37,7 @@ SIZES = {
   "modernbert": "modernbert_base",
   "mpnet": "mpnet_base",
   "mt5": "t5_1_1_small",
+  "olmo2": "olmo2_1b",
   "prefix_lm": "t5_1_0_small",
   "qwen3": "qwen3_0_6b",
   "roberta": "roberta_base",

@@ -12,6 +12,7 @@ from transformer_zoo.modules.normalization import AnnotatedLayerNorm
 from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.normalization import rms_norm
 from transformer_zoo.modules.normalization import RMSNorm
+from transformer_zoo.modules.normalization import RMSNormOfAllHeads
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-2])
@@ -28,6 +29,15 @@ def test_equals_the_formula(epsilon):
     x.astype(np.float32),
   )
   np.testing.assert_allclose(y, expected, rtol=2e-6, atol=1e-6)
+
+
+def test_all_heads_together_are_one_vector():
+  random = np.random.RandomState(0)
+  x_BLHK = random.standard_normal((2, 3, 4, 5)).astype(np.float32)
+  variables = {"params": {"scale": random.standard_normal(20)}}
+  y_BLHK = programs.apply(RMSNormOfAllHeads(), variables, x_BLHK)
+  y_BLX = programs.apply(RMSNorm(), variables, x_BLHK.reshape(2, 3, 20))
+  np.testing.assert_array_equal(y_BLHK, y_BLX.reshape(x_BLHK.shape))
 
 
 def test_neither_centres_nor_shifts():

@@ -56,6 +56,17 @@ class RMSNorm(nn.Module):
 
 
 @gin.register
+class RMSNormOfAllHeads(RMSNorm):
+  """RMSNorm over the features of all heads together (OLMo 2)."""
+
+  axis: str = "joined_kv"
+
+  def __call__(self, x_BLHK: jax.Array) -> jax.Array:
+    x_BLX = x_BLHK.reshape(*x_BLHK.shape[:-2], -1)
+    return super().__call__(x_BLX).reshape(x_BLHK.shape)
+
+
+@gin.register
 class LayerNorm(nn.Module):
   """Layer normalization (Ba et al. 2016); statistics are float32.
 

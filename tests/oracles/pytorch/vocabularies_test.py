@@ -218,7 +218,9 @@ def test_prompts_of_a_llama(settings, model_type, has_json, tmp_path):
     ("byte_bpe", "marian", None),
     ("llama", "t5", None),
     *itertools.product(
-      ("byte_bpe", "llama"), ("gpt2", "llama", "mistral", "qwen2"), (0,)
+      ("byte_bpe", "llama"),
+      ("gpt2", "llama", "mistral", "olmo2", "qwen2", "qwen3"),
+      (0,),
     ),
   ],
 )

@@ -73,6 +73,7 @@ _OF_MODELS_ALONE = {
   "bloom": None,
   "mistral": None,
   "modernbert": None,
+  "olmo2": None,
   "qwen2": "Qwen2Tokenizer",
   "umt5": None,
 }

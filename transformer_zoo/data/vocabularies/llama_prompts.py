@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CLASSES = ("LlamaTokenizer", "LlamaTokenizerFast")
 # Models for which `AutoTokenizer` passes the class over.
-_OF_OTHER_CLASSES = ("mistral", "qwen2")
+_OF_OTHER_CLASSES = ("mistral", "olmo2", "qwen2")
 _SPACE = "▁"
 _SPECIAL = {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}
 
