@@ -1,5 +1,7 @@
 """Places of normalization and dropout around the sublayers."""
 
+import functools
+
 import pytest
 
 from transformer_zoo.modules import connections
@@ -14,6 +16,9 @@ class Term(str):
   def __radd__(self, other):
     return self if other == 0 else Term(f"({other} + {str(self)})")
 
+  def __rmul__(self, number):
+    return Term(f"{number} {str(self)}")
+
 
 def function(name):
   return lambda x: Term(f"{name}({str(x)})")
@@ -23,6 +28,10 @@ def function(name):
   ("connection", "expected"),
   [
     (connections.pre_norm, "(x + drop(f(pre_f_layer_norm(x))))"),
+    (
+      functools.partial(connections.pre_norm_of_depth, multiplier=0.25),
+      "(x + 0.25 drop(f(pre_f_layer_norm(x))))",
+    ),
     (connections.post_norm, "post_f_layer_norm((x + drop(f(x))))"),
     (
       connections.residual_post_norm,

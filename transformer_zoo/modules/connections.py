@@ -35,6 +35,25 @@ def pre_norm(
 
 
 @gin.register(module="connections")
+def pre_norm_of_depth(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+  multiplier: float,
+) -> jax.Array:
+  """As `pre_norm`, with a number before every sublayer.
+
+  CompleteP (Dey et al. 2025, section 3): the number falls with the depth.
+  """
+  for name, sublayer in sublayers.items():
+    y = sublayer(norm(f"pre_{name}_layer_norm")(x))
+    x = x + multiplier * dropout(y)
+  return x
+
+
+@gin.register(module="connections")
 def pre_norm_after_norm(
   x: jax.Array,
   sublayers: Sublayers,

@@ -46,6 +46,26 @@ def normal(stddev: float) -> Initializer:
 
 
 @gin.register(module="initializers")
+def of_output(base_width: int) -> Initializer:
+  """N(0, base_width / fan_in^2), of the softmax in muP (Yang et al. 2022).
+
+  Within two deviations; at the base width it is `fan_in_truncated_normal`.
+  """
+  return _variance_scaling_of_output(base_width)
+
+
+@functools.cache
+def _variance_scaling_of_output(base_width: int) -> Initializer:
+  def init(key, shape, dtype):
+    return (
+      fan_in_truncated_normal(key, shape, dtype)
+      * (base_width / shape[-2]) ** 0.5
+    )
+
+  return init
+
+
+@gin.register(module="initializers")
 def truncated_normal(stddev: float) -> Initializer:
   """N(0, stddev^2) within two deviations, as BERT's code has it with 0.02."""
   return _truncated_normal(stddev)
