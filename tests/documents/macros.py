@@ -38,6 +38,7 @@ MEANINGS = {
     "The weight of the language model's loss beside that of a head "
     "([GPT](../guides/encoders.md#gpt))."
   ),
+  "BASE_DEPTH": "The number of layers at which the rate was tuned.",
   "CLIP_NORM": (
     "The norm that all gradients together are clipped to; None for no clipping."
   ),

@@ -231,14 +231,15 @@ def optimizers() -> Table:
   """The comment of each optimizer's file, its constants and its state."""
   rows = []
   matrix = jax.ShapeDtypeStruct((512, 512), "float32")
-  params = {"token_embedder": {"a": matrix}, "generator": {"a": matrix}}
+  names = ("token_embedder", "generator", "mlp")
+  params = {name: {"kernel": matrix} for name in names}
   for name, what, _, constants in _functions("optimizers"):
     with config.kept():
       config.load([*_T5, f"optimizers/{name}.gin"], _USUAL)
       optimizer = gin.get_bindings("train")["optimizer"](lambda step: 0.1)
     kept = jax.eval_shape(optimizer.init, params)
     size = sum(leaf.size for leaf in jax.tree.leaves(kept) if leaf.ndim)
-    rows.append([f"`{name}`", what, constants, f"{size / matrix.size / 2:.3g}"])
+    rows.append([f"`{name}`", what, constants, f"{size / matrix.size / len(names):.3g}"])
   heads = "`optimizers/`", "what it is", "constants", "numbers kept for each"
   return heads, rows
 
