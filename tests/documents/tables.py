@@ -239,7 +239,9 @@ def optimizers() -> Table:
       optimizer = gin.get_bindings("train")["optimizer"](lambda step: 0.1)
     kept = jax.eval_shape(optimizer.init, params)
     size = sum(leaf.size for leaf in jax.tree.leaves(kept) if leaf.ndim)
-    rows.append([f"`{name}`", what, constants, f"{size / matrix.size / len(names):.3g}"])
+    rows.append(
+      [f"`{name}`", what, constants, f"{size / matrix.size / len(names):.3g}"]
+    )
   heads = "`optimizers/`", "what it is", "constants", "numbers kept for each"
   return heads, rows
 
