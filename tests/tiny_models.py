@@ -73,8 +73,8 @@ UNPACKED = ("stacks/funnel.gin",)
 UNIVERSAL = "stacks/universal.gin"
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
-  "bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama", "lm",
-  "olmo2", "prefix_lm", "qwen3", "shared",
+  "bloom", "gemma2", "gemma3", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama",
+  "lm", "olmo2", "prefix_lm", "qwen3", "shared",
 )  # fmt: skip
 # Whose padding is another id than that of the batches here.
 OWN_PADDING = ("bart", "mbart")

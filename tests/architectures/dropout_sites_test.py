@@ -36,7 +36,8 @@ SITES = {
   ),
   "shared": T5_DECODER_ONLY + T5_DECODER,
   **dict.fromkeys(
-    ("lm", "prefix_lm", "llama", "olmo2", "qwen3"), T5_DECODER_ONLY
+    ("lm", "prefix_lm", "llama", "gemma2", "gemma3", "olmo2", "qwen3"),
+    T5_DECODER_ONLY,
   ),
   **dict.fromkeys(LIKE_GPT, GPT),
   # BART's configurations drop no attention weights.

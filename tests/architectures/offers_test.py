@@ -14,7 +14,9 @@ OTHERS = {
     ("bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "gpt_neo", "llama", "lm"),
     _CONTINUES,
   ),
-  **dict.fromkeys(("olmo2", "prefix_lm", "qwen3"), _CONTINUES),
+  **dict.fromkeys(
+    ("gemma2", "gemma3", "olmo2", "prefix_lm", "qwen3"), _CONTINUES
+  ),
   **dict.fromkeys(tiny_models.ENCODERS, _READS),
   "unilm": (("encoder",), "masks", "both"),
   "xlnet": (("encoder",), None, "permuted"),

@@ -44,6 +44,8 @@ EXACT = {
   ("bart", "bart_base"): 139_420_416,
   ("bart", "bart_large"): 406_291_456,
   ("bloom", "bloom_176b"): 176_247_271_424,
+  ("gemma2", "gemma2_2b"): 2_614_341_888,
+  ("gemma3", "gemma3_1b"): 999_885_952,
   ("gpt_1", "gpt_1"): 116_534_784,
   ("gpt_2", "gpt_2_small"): 124_439_808,
   ("gpt_2", "gpt_2_medium"): 354_823_168,

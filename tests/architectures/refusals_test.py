@@ -153,6 +153,26 @@ VALUE_RESIDUAL = "attention/value_residual.gin"
       "this layer is EncoderLayer with Attention; bind Transformer.layer_stack",
     ),
     (
+      ("gemma2",),
+      "SoftCappedScores.cap=0.0",
+      "SoftCappedScores.cap is 0.0; it must be positive",
+    ),
+    (
+      ("gemma2",),
+      "SoftCappedLogits.cap=-1.0",
+      "SoftCappedLogits.cap is -1.0; it must be positive",
+    ),
+    (
+      ("gemma2",),
+      "Attention.scale_size=0",
+      "Attention.scale_size is 0; scores are divided by its root, so it must",
+    ),
+    (
+      ("gemma2",),
+      "Attention.kernel=@ChunkedAttention()",
+      "Attention.kernel = @ChunkedAttention() cannot serve Attention.context;",
+    ),
+    (
       ("llama",),
       "Rotary.theta=0.0",
       "Rotary.theta is 0.0; it must be positive",

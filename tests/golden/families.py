@@ -109,6 +109,22 @@ _QWEN_2 = {
   **_LLAMA,
   "model_type": "qwen2",
 }
+_GEMMA_2 = {
+  **_LLAMA,
+  "model_type": "gemma2",
+  "head_dim": 10,
+  "query_pre_attn_scalar": 14,
+  "sliding_window": 5,
+  "attn_logit_softcapping": 2.0,
+  "final_logit_softcapping": 3.0,
+}
+_GEMMA_3 = {
+  **_LLAMA,
+  "model_type": "gemma3_text",
+  "head_dim": 10,
+  "query_pre_attn_scalar": 14,
+  "sliding_window": 5,
+}
 _OLMO_2 = {
   **_LLAMA,
   "model_type": "olmo2",
@@ -234,6 +250,36 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "rope_parameters": {"rope_theta": 100.0, "rope_type": "default"},
     "tie_word_embeddings": True,
   },
+  "gemma2": _GEMMA_2,
+  "gemma2_other_options": {
+    **_GEMMA_2,
+    "attention_bias": True,
+    "hidden_activation": "silu",
+    "layer_types": ["full_attention", *["sliding_attention"] * 2],
+    "attn_logit_softcapping": None,
+    "rms_norm_eps": 1e-3,
+    "rope_theta": 500.0,
+    "tie_word_embeddings": False,
+  },
+  "gemma3": {
+    **_GEMMA_3,
+    "sliding_window_pattern": 2,
+    "rope_theta": 500.0,
+    "rope_local_base_freq": 20.0,
+    "rope_scaling": {"rope_type": "linear", "factor": 4.0},
+  },
+  "gemma3_other_options": {
+    **_GEMMA_3,
+    "attention_bias": True,
+    "final_logit_softcapping": 3.0,
+    "layer_types": ["full_attention", *["sliding_attention"] * 2],
+    "rms_norm_eps": 1e-3,
+    "rope_parameters": {
+      "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+    },
+    "tie_word_embeddings": False,
+  },
   "olmo2": _OLMO_2,
   "olmo2_other_options": {
     **_OLMO_2,
@@ -259,7 +305,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
 # One of each class; mT5 and ByT5 are T5.1.1 of other sizes.
 RECORDED = (
   "t5_1_0", "t5_1_1", "umt5", "switch_transformers", "marian", "gpt_1", "gpt_2",
-  "gpt_neo", "llama_3", "qwen_2_windows", "olmo2_other_options",
+  "gpt_neo", "llama_3", "qwen_2_windows", "gemma2", "gemma3",
+  "olmo2_other_options",
   "qwen3_other_options",
 )  # fmt: skip
 

@@ -26,6 +26,8 @@ SIZES = {
   "deberta_v3": "deberta_v3_xsmall",
   "distilbert": "distilbert_base",
   "electra": "electra_small",
+  "gemma2": "gemma2_2b",
+  "gemma3": "gemma3_1b",
   "gpt_1": "gpt_1",
   "gpt_2": "gpt_2_small",
   "gpt_3": "gpt_3_small",

@@ -19,6 +19,31 @@ def test_looks_up_rows():
   np.testing.assert_array_equal(x, TABLE[tokens])
 
 
+def test_a_root_of_the_depth_may_be_rounded():
+  """As Gemma's embeddings are multiplied in bfloat16."""
+  embed = Embed(
+    num_embeddings=11,
+    features=4,
+    dtype="bfloat16",
+    multiply_by_sqrt_depth=True,
+    round_sqrt_depth=True,
+  )
+  table = np.tile(TABLE, (1, 3))[:, :11]  # sqrt(11) is no number of bfloat16
+  tokens = np.arange(11)[None]
+  variables = {"params": {"embedding": table}}
+  root = jnp.bfloat16(11**0.5)
+  expected = jnp.asarray(table, jnp.bfloat16) * root
+  rounded, exact = (
+    programs.apply(part, variables, tokens)[0]
+    for part in (
+      embed.clone(features=11),
+      embed.clone(features=11, round_sqrt_depth=False),
+    )
+  )
+  np.testing.assert_array_equal(rounded, expected)
+  assert (exact != expected).any()
+
+
 def test_attend_is_a_dot_product_with_every_row():
   x = np.random.RandomState(1).standard_normal((2, 3, 4)).astype(np.float32)
   embed = Embed(num_embeddings=11, features=4)

@@ -11,6 +11,7 @@ from tests import tiny_models
 from transformer_zoo.modules.embedding import Embed
 from transformer_zoo.modules.heads import Averaged
 from transformer_zoo.modules.heads import LinearLogits
+from transformer_zoo.modules.heads import SoftCappedLogits
 from transformer_zoo.modules.heads import TiedLogits
 
 RANDOM = np.random.RandomState(0)
@@ -36,6 +37,13 @@ def tied(head, x):
 def test_tied_logits(scaled, factor):
   y = tied(TiedLogits(scale_by_depth=scaled), X)
   np.testing.assert_allclose(y, factor * X @ TABLE.T, rtol=1e-5, atol=1e-5)
+
+
+def test_logits_may_be_bounded():
+  y = tied(SoftCappedLogits(TiedLogits(scale_by_depth=False), cap=3.0), X)
+  expected = 3 * np.tanh(X @ TABLE.T / 3)
+  assert 2.99 < np.abs(expected).max() < 3 < np.abs(X @ TABLE.T).max()
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_tied_logits_of_bfloat16_are_float32():

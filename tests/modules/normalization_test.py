@@ -13,6 +13,7 @@ from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.normalization import rms_norm
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.normalization import RMSNormOfAllHeads
+from transformer_zoo.modules.normalization import ZeroCentredRMSNorm
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-2])
@@ -40,6 +41,16 @@ def test_all_heads_together_are_one_vector():
   np.testing.assert_array_equal(y_BLHK, y_BLX.reshape(x_BLHK.shape))
 
 
+def test_a_scale_around_zero_is_added_to_one():
+  x = np.full((1, 4), 1.5, np.float32)
+  norm = ZeroCentredRMSNorm()
+  y, _ = programs.run(norm.init_with_output, jax.random.key(0), x)
+  np.testing.assert_allclose(y, np.ones((1, 4)), rtol=1e-6)
+  scale = np.array([-1.5, 0.0, 0.002, 2.0], np.float32)
+  y = programs.apply(norm, {"params": {"scale": scale}}, x)
+  np.testing.assert_allclose(y, [1 + scale], rtol=1e-6)
+
+
 def test_neither_centres_nor_shifts():
   x = np.full((1, 4), 3, np.float32)
   y, variables = programs.run(
@@ -64,7 +75,9 @@ def output_and_gradient(norm, x):
   return y, pull(jnp.arange(8.0).reshape(2, 4))[0]
 
 
-@pytest.mark.parametrize("norm", [RMSNorm, LayerNorm, AnnotatedLayerNorm])
+@pytest.mark.parametrize(
+  "norm", [RMSNorm, ZeroCentredRMSNorm, LayerNorm, AnnotatedLayerNorm]
+)
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_a_constant_vector_stays_finite_with_its_gradient(norm, value):
   y, gradient = output_and_gradient(norm, np.full((2, 4), value, np.float32))

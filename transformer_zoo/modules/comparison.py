@@ -65,6 +65,8 @@ def _fields(module: nn.Module) -> Mapping[str, Any]:
   }
   if "num_kv_heads" in found and found["num_kv_heads"] is None:
     found["num_kv_heads"] = found["num_heads"]
+  if "scale_size" in found and found["scale_size"] is None:
+    found["scale_size"] = found["head_dim"]
   return found
 
 

@@ -92,6 +92,8 @@ class Embed(nn.Module):
       `features`, and back for a tied softmax (Lan et al. 2020, section 3.1).
     multiply_by_sqrt_depth: embeddings times sqrt(d_model), as the Transformer
       of 2017 does (section 3.4), whose table is the softmax's too.
+    round_sqrt_depth: Whether that root and the embeddings are in the compute
+      dtype when they are multiplied, as Gemma's are.
   """
 
   num_embeddings: int
@@ -100,6 +102,7 @@ class Embed(nn.Module):
   embedding_init: Callable = initializers.unit_normal
   inner_features: int | None = None
   multiply_by_sqrt_depth: bool = False
+  round_sqrt_depth: bool = False
 
   def __post_init__(self):
     if self.dtype not in COMPUTE_DTYPES:
@@ -129,8 +132,10 @@ class Embed(nn.Module):
     x_BLD = look_up(self.embedding, tokens_BL, self._width_axis)
     if self.inner_features is not None:
       x_BLD = x_BLD @ self.projection
+    if self.round_sqrt_depth:
+      x_BLD = x_BLD.astype(compute_dtype(self.dtype))
     if self.multiply_by_sqrt_depth:
-      x_BLD = x_BLD * self.features**0.5
+      x_BLD = x_BLD * jnp.asarray(self.features**0.5, x_BLD.dtype)
     return axes.constrain(
       x_BLD.astype(compute_dtype(self.dtype)), "batch", "length", "embed"
     )

@@ -16,6 +16,7 @@ from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import feed_forward
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules import scalars
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.embedding import AdaptiveEmbed
 from transformer_zoo.modules.linear import Linear
@@ -74,6 +75,33 @@ class LinearLogits(nn.Module):
       x_BLD = x_BLD * x_BLD.shape[-1] ** -0.5
     logits_BLV = self.logits_dense(x_BLD, embedder.num_embeddings)
     return axes.constrain(logits_BLV, "batch", "length", "vocab")
+
+
+@gin.register
+class SoftCappedLogits(nn.Module):
+  """Logits that stay between -`cap` and `cap` (Gemma 2: Riviere et al. 2024).
+
+  A logit z of another head is cap * tanh(z / cap).
+
+  Attributes:
+    softmax: `TiedLogits` or `LinearLogits`, whose parameters lie where its own
+      would.
+    cap: The bound.
+  """
+
+  softmax: nn.Module
+  cap: float = 30.0
+
+  def __post_init__(self):
+    scalars.check_cap(self)
+    super().__post_init__()
+
+  def setup(self):
+    nn.share_scope(self, self.softmax)
+
+  def __call__(self, x_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
+    """Returns float32 logits [B, L, V]."""
+    return scalars.soft_capped(self.softmax(x_BLD, embedder), self.cap)
 
 
 @gin.register

@@ -67,6 +67,27 @@ class RMSNormOfAllHeads(RMSNorm):
 
 
 @gin.register
+class ZeroCentredRMSNorm(RMSNorm):
+  """RMSNorm whose scale begins at 0 and is added to 1 (Gemma).
+
+  What draws parameters to 0, as weight decay does, leaves a norm without a
+  scale. Products with the scale are float32 (`Gemma2RMSNorm` of
+  `transformers`).
+  """
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    scale_D = self.param(
+      "scale",
+      axes.partitioned(nn.initializers.zeros, self.axis),
+      (x.shape[-1],),
+      jnp.float32,
+    )
+    y = rms_norm(x.astype(jnp.float32), 1 + scale_D, self.epsilon)
+    return y.astype(x.dtype)
+
+
+@gin.register
 class LayerNorm(nn.Module):
   """Layer normalization (Ba et al. 2016); statistics are float32.
 

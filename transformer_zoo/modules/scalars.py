@@ -1,10 +1,11 @@
-"""Single numbers that are learned."""
+"""Single numbers: learned factors and shifts, bounds of scores and logits."""
 
 from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 
 
 class Scale(nn.Module):
@@ -31,3 +32,16 @@ class Shift(nn.Module):
     init = axes.partitioned(nn.initializers.zeros)
     shift = self.param("shift", init, (), jnp.float32)
     return x + shift.astype(x.dtype)
+
+
+def soft_capped(x: jax.Array, cap: float) -> jax.Array:
+  """Returns cap * tanh(x / cap), which is x where that is small."""
+  return cap * jnp.tanh(x / cap)
+
+
+def check_cap(module: nn.Module) -> None:
+  """Refuses a module whose `cap` is not positive."""
+  if not module.cap > 0:
+    raise UserError(
+      f"{type(module).__name__}.cap is {module.cap}; it must be positive"
+    )

@@ -22,6 +22,11 @@ FULL = ["full_attention"] * 32
 SLIDING = ["sliding_attention"] * 32
 
 
+def of_near_layers(**table):
+  """Attributes of a Gemma 3 whose layers with a window turn so."""
+  return {"rope_parameters": {"sliding_attention": table}}
+
+
 def bindings(kind, **config):
   config = {"model_type": kind, **config}
   return family_of(config).architecture(config).bindings
@@ -254,6 +259,12 @@ def test_attention_layers_overrule_attention_types():
     ("mistral", {"attention_bias": False, "mlp_bias": False}),
     ("qwen2", {"attention_bias": False, "mlp_bias": False}),
     ("qwen2", {"layer_types": FULL}),
+    ("gemma2", {"hidden_act": "relu", "sliding_window_pattern": 2}),
+    ("gemma2", {"use_bidirectional_attention": False}),
+    ("gemma3_text", {"_sliding_window_pattern": 6}),
+    ("gemma3_text", {"layer_types": None, "sliding_window_pattern": 6}),
+    ("gemma3_text", {"rope_theta": 1e6, "rope_local_base_freq": 1e4}),
+    ("gemma3_text", of_near_layers(rope_theta=1e4)),
   ],
 )
 def test_neutral_values_change_nothing(kind, config):
@@ -285,6 +296,35 @@ def test_a_mistral_without_a_window():
       "allowed: 'full_attention'",
     ),
     ("qwen2", {"layer_types": FULL + FULL}, "layer_types; there is one for ea"),
+    ("gemma2", {"layer_types": FULL + FULL}, "layer_types; there is one for e"),
+    ("gemma2", {"sliding_window": None}, "sliding_window=None; it takes a who"),
+    ("gemma2", {"sliding_window_pattern": 3}, "sliding_window_pattern=3, whic"),
+    ("gemma2", {"use_bidirectional_attention": True}, "allowed: None, False"),
+    (
+      "gemma3_text",
+      {"attn_logit_softcapping": 50.0},
+      "attn_logit_softcapping=50.0, which is not built here; allowed: None",
+    ),
+    (
+      "gemma3_text",
+      {"rope_parameters": {"rope_type": "default"}},
+      "rope_parameters='rope_type', which is not built here; allowed: 'full_at",
+    ),
+    (
+      "gemma3_text",
+      of_near_layers(rope_type="linear", factor=8.0),
+      "attribute of sliding_attention='factor', which is not built here",
+    ),
+    (
+      "gemma3_text",
+      of_near_layers(rope_type="linear"),
+      "sliding_attention rope_type='linear', which is not built here",
+    ),
+    (
+      "gemma3_text",
+      {"rope_local_base_freq": 30.0, **of_near_layers(rope_theta=20.0)},
+      "rope_local_base_freq=30.0, which is not built here; allowed: 20.0",
+    ),
   ],
 )
 def test_what_is_not_neutral_is_refused(kind, config, sentence):

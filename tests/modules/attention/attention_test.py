@@ -10,6 +10,7 @@ from tests import programs
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.cache import Decoding
+from transformer_zoo.modules.attention.contexts import SoftCappedScores
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
@@ -33,13 +34,13 @@ PARAMS = {
 }
 
 
-def reference(x, memory, mask, bias):
+def reference(x, memory, mask, bias, bounded=lambda scores: scores):
   def heads(y, name):
     projected = y @ PARAMS[name]["kernel"]
     return projected.reshape(*y.shape[:2], H, K).transpose(0, 2, 1, 3)
 
   scores = heads(x, "query") @ heads(memory, "key").transpose(0, 1, 3, 2)
-  scores = np.where(mask, scores + bias, -np.inf)
+  scores = np.where(mask, bounded(scores) + bias, -np.inf)
   weights = np.exp(scores - scores.max(-1, keepdims=True))
   weights /= weights.sum(-1, keepdims=True)
   context = (weights @ heads(memory, "value")).transpose(0, 2, 1, 3)
@@ -52,6 +53,21 @@ def attention(**settings):
 
 def apply(*arguments, **keywords):
   return programs.apply(attention(), {"params": PARAMS}, *arguments, **keywords)
+
+
+def test_scores_may_be_scaled_otherwise_and_bounded():
+  """Before the bias is added."""
+  part = attention(
+    scale_scores=True, scale_size=9, context=SoftCappedScores(cap=0.5)
+  )
+  y = programs.apply(
+    part, {"params": PARAMS}, X, MEMORY, mask_B1LM=MASK, bias_1HLM=BIAS
+  )
+  expected = reference(
+    X, MEMORY, MASK, BIAS, lambda scores: 0.5 * np.tanh(scores / 3 / 0.5)
+  )
+  np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+  assert np.abs(y - reference(X, MEMORY, MASK, BIAS)).max() > 0.1
 
 
 def test_attends_to_a_memory():

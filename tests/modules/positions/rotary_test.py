@@ -87,6 +87,16 @@ def test_stretched_turns():
   np.testing.assert_allclose(rotary.frequencies(8), expected, rtol=1e-6)
 
 
+def test_layers_with_a_window_are_not_stretched():
+  """As in Gemma 3."""
+  rotary = Rotary(theta=500.0, stretch=3.0, local_theta=20.0)
+  for local, plain in ((True, Rotary(theta=20.0)), (False, rotary)):
+    y = programs.apply(rotary, {}, X, POSITIONS, np.bool_(local))
+    np.testing.assert_allclose(
+      y, turned(plain, X, POSITIONS), rtol=1e-6, atol=1e-6
+    )
+
+
 def test_a_stretched_text_turns_as_a_short_one():
   stretched = turned(Rotary(stretch=3.0), X, 3 * POSITIONS)
   np.testing.assert_allclose(

@@ -526,7 +526,8 @@ STARTS_WITH_PADDING = Attribute(
 
 def tied(parts: Parts) -> bool:
   """`Attribute.of` a softmax that shares its matrix with the embeddings."""
-  return type(parts.softmax).__name__ == "TiedLogits"
+  softmax = getattr(parts.softmax, "softmax", parts.softmax)
+  return type(softmax).__name__ == "TiedLogits"
 
 
 def windows_of_layers(banded: Sequence[bool], width: int | None) -> Windows:

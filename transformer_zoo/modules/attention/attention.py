@@ -35,6 +35,8 @@ class Attention(nn.Module):
     num_kv_heads: G, heads of keys and values, a divisor of H; H if None.
     scale_scores: multiply scores by 1/sqrt(head_dim). T5 folds it into the
       distribution of the query kernel instead.
+    scale_size: The number whose root divides scores that are scaled; head_dim
+      if None (Gemma 2 has another one).
     query, key, value, out: the projections; parameters are theirs.
     dropout: applied to the attention weights.
     rotary: turns queries and keys by their positions, or None.
@@ -58,6 +60,7 @@ class Attention(nn.Module):
   head_dim: int
   num_kv_heads: int | None = None
   scale_scores: bool = False
+  scale_size: int | None = None
   query: nn.Module = part(
     Linear,
     kernel_axes=("embed", "joined_kv"),
@@ -96,6 +99,11 @@ class Attention(nn.Module):
       raise UserError(
         f"{self.num_heads} heads cannot share {self.num_kv_heads} heads of "
         "keys and values evenly; num_kv_heads must divide num_heads"
+      )
+    if self.scale_size is not None and self.scale_size < 1:
+      raise UserError(
+        f"Attention.scale_size is {self.scale_size}; scores are divided by its "
+        "root, so it must be positive"
       )
     vectors = self.relative_vectors
     unserved = {"relative vectors": vectors, "Attention.context": self.context}
@@ -161,7 +169,7 @@ class Attention(nn.Module):
       of_itself = {"mask_B1LM": mask_B1LM, "decoding": decoding}
     query_BLHK = self._heads("query", x_BLD, self.num_heads, of_itself)
     if self.scale_scores:
-      query_BLHK = query_BLHK * self.head_dim**-0.5
+      query_BLHK = query_BLHK * self._scale
     if score_scale is not None:
       query_BLHK = query_BLHK * score_scale.astype(query_BLHK.dtype)
     if self.rotary is not None and to_itself:
@@ -249,6 +257,11 @@ class Attention(nn.Module):
         "was there"
       )
     return self.value_residual(value_BMGK, first_values)
+
+  @property
+  def _scale(self) -> float:
+    """The factor of scores that are scaled."""
+    return (self.scale_size or self.head_dim) ** -0.5
 
   def _out(self, x_BLD, context_BLHK, deterministic):
     """Returns [B, L, D] of the contexts of all heads."""

@@ -15,6 +15,7 @@ from transformer_zoo import axes
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules import scalars
 from transformer_zoo.modules.attention import dot_product
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
@@ -67,6 +68,44 @@ class TalkingHeads(nn.Module):
       jnp.float32,
     )
     return jnp.einsum("bhlm,hx->bxlm", x_BHLM, kernel_HX)
+
+
+@gin.register
+class SoftCappedScores(nn.Module):
+  """Scores that stay between -`cap` and `cap` (Gemma 2: Riviere et al. 2024).
+
+  A score s is cap * tanh(s / cap). Bias and mask are added behind it.
+
+  Attributes:
+    cap: The bound.
+  """
+
+  cap: float = 50.0
+
+  def __post_init__(self):
+    scalars.check_cap(self)
+    super().__post_init__()
+
+  def __call__(
+    self,
+    query_BLHK: jax.Array,
+    key_BMGK: jax.Array,
+    value_BMGK: jax.Array,
+    *,
+    mask_B1LM: jax.Array | None,
+    bias_1HLM: jax.Array | None,
+    keep_BH1M: jax.Array | None,
+  ) -> jax.Array:
+    """Returns [B, L, H, K]."""
+    scores_BHLM = dot_product.attention_scores(query_BLHK, key_BMGK)
+    weights_BHLM = dot_product.weights_of_scores(
+      scalars.soft_capped(scores_BHLM, self.cap),
+      mask_B1LM,
+      bias_1HLM,
+      keep_BH1M,
+      query_BLHK.dtype,
+    )
+    return dot_product.weighted_values(weights_BHLM, value_BMGK)
 
 
 @gin.register

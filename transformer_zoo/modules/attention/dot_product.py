@@ -100,11 +100,24 @@ def attention_weights(
   The softmax is in float32, its result in the dtype of the queries.
   """
   scores_BHLM = attention_scores(query_BLHK, key_BMGK)
+  return weights_of_scores(
+    scores_BHLM, mask_B1LM, bias_1HLM, keep_BH1M, query_BLHK.dtype
+  )
+
+
+def weights_of_scores(
+  scores_BHLM: jax.Array,
+  mask_B1LM: jax.Array | None,
+  bias_1HLM: jax.Array | None,
+  keep_BH1M: jax.Array | None,
+  dtype: jnp.dtype,
+) -> jax.Array:
+  """Returns the share of each key by its score; see `attention_weights`."""
   if bias_1HLM is not None:
     scores_BHLM += bias_1HLM
   weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
   tracing.record_weights(weights_BHLM)
-  weights_BHLM = weights_BHLM.astype(query_BLHK.dtype)
+  weights_BHLM = weights_BHLM.astype(dtype)
   return weights_BHLM if keep_BH1M is None else weights_BHLM * keep_BH1M
 
 

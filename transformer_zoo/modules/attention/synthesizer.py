@@ -227,7 +227,7 @@ class Synthesizer(Attention):
     if multiplies or self.scores.reads_queries:
       query_BLHK = self._heads("query", x_BLD, self.num_heads, of_itself)
       if self.scale_scores:
-        query_BLHK = query_BLHK * self.head_dim**-0.5
+        query_BLHK = query_BLHK * self._scale
       if score_scale is not None:
         query_BLHK = query_BLHK * score_scale.astype(query_BLHK.dtype)
     if decoding is not None and decoding.position is not None:

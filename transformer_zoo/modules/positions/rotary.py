@@ -28,8 +28,9 @@ class Rotary(nn.Module):
       stretched, those that turn more often than the second are not, and those
       between are partly (Llama 3.1).
     partly_stretched: The two numbers of turns that `trained_length` refers to.
-    local_theta: The base of the frequencies in layers with a window
-      (ModernBERT); None for `theta` there too.
+    local_theta: The base of the frequencies in layers with a window, whose
+      pairs are not stretched (ModernBERT, Gemma 3); None if all layers turn
+      alike.
   """
 
   theta: float = 10000.0
@@ -81,7 +82,9 @@ class Rotary(nn.Module):
       )
     frequencies = self.frequencies(size // 2)
     if self.local_theta is not None and local is not None:
-      near = self.clone(theta=self.local_theta, parent=None)
+      near = self.clone(
+        theta=self.local_theta, stretch=1.0, trained_length=None, parent=None
+      )
       frequencies = jnp.where(local, near.frequencies(size // 2), frequencies)
     turned = _turn(
       x_BLHK[..., :size].astype(jnp.float32),

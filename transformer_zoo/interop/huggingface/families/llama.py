@@ -47,7 +47,7 @@ def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
         f"sliding_window={width} and {name}={found[name]!r}, and its class "
         "reads the first alone; remove the second if the first is meant"
       )
-  _check_layer_types(found, kinds, [_LAYER_TYPES[False]])
+  check_layer_types(found, kinds, [_LAYER_TYPES[False]])
   banded = [width is not None] * found["num_hidden_layers"]
   return {"Windows.sizes": attributes.windows_of_layers(banded, width)}
 
@@ -58,7 +58,7 @@ def _windows_by_layer(
   """The windows of Qwen 2, whose first layers see everything."""
   layers, first = range(found["num_hidden_layers"]), found["max_window_layers"]
   kinds = found["layer_types"] or [_LAYER_TYPES[i >= first] for i in layers]
-  _check_layer_types(found, kinds, [*_LAYER_TYPES.values()])
+  check_layer_types(found, kinds, [*_LAYER_TYPES.values()])
   banded = [
     found["use_sliding_window"] and kind == _LAYER_TYPES[True] for kind in kinds
   ]
@@ -66,7 +66,10 @@ def _windows_by_layer(
   return {"Windows.sizes": windows}
 
 
-def _check_layer_types(found, kinds, known) -> None:
+def check_layer_types(
+  found: Mapping[str, Any], kinds: Sequence[str] | None, known: Sequence[str]
+) -> None:
+  """Refuses another number of layers' kinds, or one that is not known."""
   kind, number = found["model_type"], found["num_hidden_layers"]
   for name in kinds or ():
     attributes.check_allowed(kind, "layer_types", name, known)
@@ -77,11 +80,13 @@ def _check_layer_types(found, kinds, known) -> None:
     )
 
 
-def _window(parts: Parts) -> int | None:
+def window(parts: Parts) -> int | None:
+  """`Attribute.of` the number of tokens that layers with a window see."""
   return attributes.bands(parts)[1]
 
 
-def _layer_types(parts: Parts) -> list[str]:
+def layer_types(parts: Parts) -> list[str]:
+  """`Attribute.of` the kind of each layer."""
   banded, _ = attributes.bands(parts)
   return [_LAYER_TYPES[b] for b in banded]
 
@@ -93,8 +98,14 @@ def _heads_of_llama(parts: Parts) -> int:
   return number
 
 
-def _rotary_bindings(found: Mapping[str, Any]) -> dict[str, Any]:
+def rotary_bindings(
+  found: Mapping[str, Any], usual: float = _THETA
+) -> dict[str, Any]:
   """The bindings of `Rotary`.
+
+  Args:
+    found: The attributes of a model.
+    usual: The base of the frequencies where none is given.
 
   Raises:
     UserError: The positions are stretched in a way that is not built here, or
@@ -104,7 +115,7 @@ def _rotary_bindings(found: Mapping[str, Any]) -> dict[str, Any]:
   kind = found["model_type"]
   tables = [found[name] for name in _TABLES if found[name]]
   thetas = [found["rope_theta"], *(table.get("rope_theta") for table in tables)]
-  thetas = [theta for theta in thetas if theta is not None] or [_THETA]
+  thetas = [theta for theta in thetas if theta is not None] or [usual]
   for theta in thetas:
     attributes.check_type(kind, "rope_theta", theta, float)
   bound = [
@@ -179,7 +190,7 @@ def _rope_scaling(parts: Parts) -> dict[str, Any] | None:
   return None if len(stretching) == 1 else stretching
 
 
-def _rope_parameters(parts: Parts) -> dict[str, Any]:
+def rope_parameters(parts: Parts) -> dict[str, Any]:
   """The table that new versions read."""
   rotary = parts.attention.rotary
   return {**_stretched(rotary), "rope_theta": rotary.theta}
@@ -210,10 +221,10 @@ _COMMON = Attributes(
     ),
     Attribute("hidden_act", "silu", "GatedMlp.activation"),
     Attribute(
-      "rope_theta", None, _rotary_bindings, "attention.rotary.theta", kind=float
+      "rope_theta", None, rotary_bindings, "attention.rotary.theta", kind=float
     ),
     Attribute("rope_scaling", None, of=_rope_scaling, kind=dict),
-    Attribute("rope_parameters", None, of=_rope_parameters, kind=dict),
+    Attribute("rope_parameters", None, of=rope_parameters, kind=dict),
     Attribute("rms_norm_eps", 1e-6, "RMSNorm.epsilon"),
     Attribute("attention_dropout", 0.0, "attention/Dropout.rate"),
     Attribute("layer_types", None, _windows, kind=list),
@@ -238,29 +249,27 @@ OF_LLAMA = _COMMON.changed(
 )
 _OF_MISTRAL = _COMMON.changed(
   Attribute("use_sliding_window", None, kind=bool),
-  Attribute("sliding_window", 4096, of=_window, kind=int),
+  Attribute("sliding_window", 4096, of=window, kind=int),
   allowed={"attention_bias": (False,), "mlp_bias": (False,)},
   intermediate_size=14336,
   num_key_value_heads=8,
 )
 OF_QWEN_2 = _COMMON.changed(
-  Attribute("layer_types", None, _windows_by_layer, _layer_types, kind=list),
+  Attribute("layer_types", None, _windows_by_layer, layer_types, kind=list),
   Attribute(
     "use_sliding_window",
     False,
-    of=lambda parts: _window(parts) is not None,
+    of=lambda parts: window(parts) is not None,
     kind=bool,
   ),
-  Attribute("sliding_window", 4096, of=_window, kind=int),
+  Attribute("sliding_window", 4096, of=window, kind=int),
   Attribute("max_window_layers", 28, least=0),
   allowed={"attention_bias": (False,), "mlp_bias": (False,)},
   vocab_size=151936,
   intermediate_size=22016,
 )
 
-LAYER = {
-  "pre_self_attention_layer_norm/scale": "input_layernorm",
-  "pre_mlp_layer_norm/scale": "post_attention_layernorm",
+PROJECTIONS = {
   "self_attention/query": "self_attn.q_proj",
   "self_attention/key": "self_attn.k_proj",
   "self_attention/value": "self_attn.v_proj",
@@ -268,6 +277,15 @@ LAYER = {
   "mlp/wi_0": "mlp.gate_proj",
   "mlp/wi_1": "mlp.up_proj",
   "mlp/wo": "mlp.down_proj",
+}
+NORMS_OF_HEADS = {
+  "self_attention/query_norm/scale": "self_attn.q_norm",
+  "self_attention/key_norm/scale": "self_attn.k_norm",
+}
+LAYER = {
+  **PROJECTIONS,
+  "pre_self_attention_layer_norm/scale": "input_layernorm",
+  "pre_mlp_layer_norm/scale": "post_attention_layernorm",
 }
 
 

@@ -21,7 +21,6 @@ _ATTRIBUTES = llama.OF_LLAMA.changed(
   allowed={"mlp_bias": (False,), "clip_qkv": (None,)},
   vocab_size=50304,
 )
-_PROJECTIONS = ("self_attention/", "mlp/")
 FAMILIES = (
   llama.family(
     "olmo2",
@@ -31,9 +30,8 @@ FAMILIES = (
     ("PreTrainedTokenizerFast",),
     architecture="olmo2",
     layer={
-      **{n: t for n, t in llama.LAYER.items() if n.startswith(_PROJECTIONS)},
-      "self_attention/query_norm/scale": "self_attn.q_norm",
-      "self_attention/key_norm/scale": "self_attn.k_norm",
+      **llama.PROJECTIONS,
+      **llama.NORMS_OF_HEADS,
       "post_self_attention_layer_norm/scale": "post_attention_layernorm",
       "post_mlp_layer_norm/scale": "post_feedforward_layernorm",
     },

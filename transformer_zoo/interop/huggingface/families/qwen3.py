@@ -19,10 +19,6 @@ FAMILIES = (
     _ATTRIBUTES,
     llama.NO_BIASES,
     architecture="qwen3",
-    layer={
-      **llama.LAYER,
-      "self_attention/query_norm/scale": "self_attn.q_norm",
-      "self_attention/key_norm/scale": "self_attn.k_norm",
-    },
+    layer={**llama.LAYER, **llama.NORMS_OF_HEADS},
   ),
 )
