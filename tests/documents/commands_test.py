@@ -86,21 +86,6 @@ def test_the_readme_shows_the_task_of_the_guide():
   assert guide[0] in readme
 
 
-def test_the_macros_of_the_reference_exist():
-  text = (ROOT / "docs/reference/macros.md").read_text(encoding="utf-8")
-  cells = re.findall(r"^\| ([^|]*) \|", text, re.M)
-  named = {
-    name for cell in cells for name in re.findall(r"`([A-Z_0-9]+)`", cell)
-  }
-  files = (ROOT / "gin_configs").rglob("*.gin")
-  read = {
-    name
-    for path in files
-    for name in re.findall(r"%([A-Z_0-9]+)", path.read_text(encoding="utf-8"))
-  }
-  assert named - read == {reading.TASK_MODULES}
-
-
 def test_the_map_names_files_that_exist():
   text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
   numbered = re.findall(r"^\| (\d+) \| ([^|]*)", text, re.M)

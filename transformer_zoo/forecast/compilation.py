@@ -242,9 +242,10 @@ def check_state(state: Any, device: jax.Device) -> None:
 def may_exceed(state: Any, batch: Any, device: jax.Device) -> bool:
   """Returns whether a step has to be traced to know that it fits a device.
 
-  The values of a step are far smaller than what this compares: for each token,
-  some twenty times what all matrices put out, and scores of attention, which
-  are fewer than an eighth of that times the length.
+  The values of a step are far smaller than either of what this compares: a
+  thousand times its arguments; and for each token, some twenty times what all
+  matrices put out, and scores of attention, which are fewer than an eighth of
+  that times the length.
 
   Args:
     state: The shapes, dtypes and shardings of the training state.
@@ -259,7 +260,8 @@ def may_exceed(state: Any, batch: Any, device: jax.Device) -> bool:
     for leaf in jax.tree.leaves(state.params)
   )
   values = sum(map(math.prod, shapes)) * features * (20 + length // 8)
-  needed = tree_bytes((state, batch)) + 4 * values
+  arguments = tree_bytes((state, batch))
+  needed = min(1000 * arguments, arguments + 4 * values)
   return available is not None and needed > available
 
 
