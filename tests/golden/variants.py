@@ -149,23 +149,6 @@ WITH_CLASS = {
     ),
     {"NUM_HEADS": 6, "NUM_KV_HEADS": 3, "HEAD_DIM": 4},
   ),
-  # Norms on both sides of a sublayer, GEGLU, layers that see 5 tokens back.
-  "gemma_2": Variant(
-    "llama",
-    ("connections/sandwich_norm", "softmax/tied", "feed_forward/geglu"),
-    {"NUM_KV_HEADS": 2},
-    (
-      "Embed.multiply_by_sqrt_depth=True",
-      "RMSNorm.epsilon=1e-6",
-      "Windows.sizes=(5, None)",
-    ),
-  ),
-  # A norm after each sublayer, the residual stream left as it is.
-  "olmo_2": Variant(
-    "llama", ("connections/residual_post_norm",), SQUARE, ()
-  ),
-  # Queries and keys normalized head by head.
-  "qwen_3": Variant("llama", ("attention/normalized",), {"NUM_KV_HEADS": 2}),
 }  # fmt: skip
 VARIANTS = WITHOUT_CLASS | WITH_CLASS
 

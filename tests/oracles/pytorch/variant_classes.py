@@ -205,55 +205,6 @@ def _cohere(model):
   )
 
 
-def _gemma_2(model):
-  return _llama_like(
-    transformers.Gemma2Config,
-    model,
-    {
-      "input_layernorm": "pre_self_attention_layer_norm",
-      "post_attention_layernorm": "post_self_attention_layer_norm",
-      "pre_feedforward_layernorm": "pre_mlp_layer_norm",
-      "post_feedforward_layernorm": "post_mlp_layer_norm",
-    },
-    head_dim=_attention(model).head_dim,
-    query_pre_attn_scalar=_attention(model).head_dim,
-    sliding_window=model.decoder.transformer.by_layer[0].sizes[0],
-    attn_logit_softcapping=None,
-    final_logit_softcapping=None,
-  )
-
-
-def _olmo_2(model):
-  return _llama_like(
-    transformers.Olmo2Config,
-    model,
-    {
-      "post_attention_layernorm": "post_self_attention_layer_norm",
-      "post_feedforward_layernorm": "post_mlp_layer_norm",
-    },
-    rms_norm_eps=1e-5,
-    tie_word_embeddings=False,
-    eos_token_id=1,
-  )
-
-
-def _qwen_3(model):
-  return _llama_like(
-    transformers.Qwen3Config,
-    model,
-    {
-      "input_layernorm": "pre_self_attention_layer_norm",
-      "post_attention_layernorm": "pre_mlp_layer_norm",
-      "self_attn.q_norm": "self_attention/query_norm",
-      "self_attn.k_norm": "self_attention/key_norm",
-    },
-    head_dim=_attention(model).head_dim,
-    rms_norm_eps=1e-5,
-    tie_word_embeddings=False,
-    eos_token_id=1,
-  )
-
-
 CLASSES = {
   "bloom": _bloom,
   "mpt": _mpt,
@@ -261,7 +212,4 @@ CLASSES = {
   "gpt_neox": _gpt_neox,
   "falcon": _falcon,
   "cohere": _cohere,
-  "gemma_2": _gemma_2,
-  "olmo_2": _olmo_2,
-  "qwen_3": _qwen_3,
 }

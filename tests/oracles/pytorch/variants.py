@@ -88,12 +88,9 @@ def _of_class(name):
   }
   assert sum(len(link.ours) for link in links) == len(flat)
   missing, unknown = model.load_state_dict(state, strict=False)
-  # Tied weights go by two names, and some norms are taken out.
+  # Tied weights go by two names.
   assert not unknown
-  assert all(
-    key.endswith(("lm_head.weight", "_norm.weight")) for key in missing
-  )
-  _adapt(name, model)
+  assert all(key == "lm_head.weight" for key in missing)
 
   tokens = torch.tensor(batch["decoder_input_tokens"], dtype=torch.long)
   targets = torch.tensor(batch["decoder_target_tokens"], dtype=torch.long)
@@ -140,15 +137,3 @@ def _links(theirs, ours, layout, flat):
           tuple(name + leaf for name in names),
           layout if fused else plain,
         )
-
-
-def _adapt(name, model):
-  """What a class computes besides: taken out, or told in its weights."""
-  if name == "olmo_2":
-    for layer in model.model.layers:
-      layer.self_attn.q_norm = layer.self_attn.k_norm = torch.nn.Identity()
-  if name == "gemma_2":
-    with torch.no_grad():
-      for key, parameter in model.named_parameters():
-        if "norm" in key:
-          parameter -= 1  # the class adds 1
