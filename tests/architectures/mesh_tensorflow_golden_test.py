@@ -15,5 +15,5 @@ from tests.golden import variants
   ("name", "gradient"), variants.cases(golden.VARIANTS, golden.VARIANTS)
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
-  compute = variants.of_scanned(variants.outputs, gradient=gradient)
+  compute = variants.of_scanned(variants.outputs_with_costs, gradient=gradient)
   variants.assert_recorded(golden.path(name), *golden.setting(name), compute)

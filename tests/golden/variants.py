@@ -8,6 +8,7 @@ tests/architectures/variants_golden_test.py compares without PyTorch.
 """
 
 import dataclasses
+import functools
 import pathlib
 import zlib
 
@@ -173,28 +174,43 @@ def setting(name: str, *, packing: bool = False):
   return model, tiny_models.random_parameters(model), batch
 
 
-def outputs(model, params, batch, *, gradient=True) -> dict[str, np.ndarray]:
+def outputs(
+  model, params, batch, *, gradient=True, with_costs=False
+) -> dict[str, np.ndarray]:
   """Logits at the tokens, the summed loss, its gradient by parameter.
 
-  The loss is the sum over tokens, and the terms of costs that parts add.
+  The loss is the sum over tokens, with the terms of costs that parts add if
+  that is asked for.
   """
-  value, logits, slopes = computed(_loss, model, params, batch, gradient)
+  total = _loss_with_costs if with_costs else _loss
+  value, logits, slopes = computed(total, model, params, batch, gradient)
   real = batch["decoder_target_tokens"] != model.pad_id
   return {"logits": np.asarray(logits)[real], "loss": value, **slopes}
 
 
+outputs_with_costs = functools.partial(outputs, with_costs=True)
+
+
 def _loss(params, model, batch):
+  logits = model.apply({"params": params}, batch, method="all_logits")
+  return _of_tokens(logits["tokens"], batch)
+
+
+def _loss_with_costs(params, model, batch):
   logits, costs = terms.with_costs(
     model.apply, {"params": params}, batch, method="all_logits"
   )
-  logits_BLV = logits["tokens"]
+  total, logits_BLV = _of_tokens(logits["tokens"], batch)
+  return total + terms.loss(costs), logits_BLV
+
+
+def _of_tokens(logits_BLV, batch):
   likelihoods_BLV = jax.nn.log_softmax(logits_BLV)
   chosen_BL1 = jnp.take_along_axis(
     likelihoods_BLV, batch["decoder_target_tokens"][..., None], axis=-1
   )
   weights_BL = batch["decoder_loss_weights"]
-  total = -jnp.sum(chosen_BL1[..., 0] * weights_BL)
-  return total + terms.loss(costs), logits_BLV
+  return -jnp.sum(chosen_BL1[..., 0] * weights_BL), logits_BLV
 
 
 def computed(total, model, params, batch, gradient: bool):

@@ -21,7 +21,7 @@ from tests.oracles.mesh_tensorflow import run
 LOGITS_TOLERANCE = 2e-5
 GRADIENT_TOLERANCE = 1e-4
 # Scanned, a model's layers are compiled once.
-outputs = variants.of_scanned(variants.outputs, gradient=True)
+outputs = variants.of_scanned(variants.outputs_with_costs, gradient=True)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from absl import flags
 import grain
 
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data import mixing
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader.batches import Batch
 from transformer_zoo.data.loader.batches import Batches
@@ -143,10 +142,7 @@ def open_batches(
     static_copies,
     max_tokens,
     whole_examples_only,
-    tuple(
-      mixing.rates_by_task(mixture, rates, f"later_rates from step {step}")
-      for step, rates in later_rates.items()
-    ),
+    _rates_of_tasks(mixture, later_rates) if later_rates else (),
   )
   buckets = (Bucket(dict(lengths), batch_size),)
   if length_buckets:
@@ -165,6 +161,18 @@ def open_batches(
         "choose a positive multiple of their number."
       )
   return Batches(recipe, batching, tuple(shares), num_shares)
+
+
+def _rates_of_tasks(
+  mixture: manifest.PreparedMixture,
+  later_rates: Mapping[int, Mapping[str, float]],
+) -> tuple[tuple[float, ...], ...]:
+  from transformer_zoo.data import mixing
+
+  return tuple(
+    mixing.rates_by_task(mixture, rates, f"later_rates from step {step}")
+    for step, rates in later_rates.items()
+  )
 
 
 def read_ahead(
