@@ -1,7 +1,5 @@
 """Places of normalization and dropout around the sublayers."""
 
-import functools
-
 import pytest
 
 from transformer_zoo.modules import connections
@@ -29,7 +27,7 @@ def function(name):
   [
     (connections.pre_norm, "(x + drop(f(pre_f_layer_norm(x))))"),
     (
-      functools.partial(connections.pre_norm_of_depth, multiplier=0.25),
+      connections.PreNormOfDepth(0.25),
       "(x + 0.25 drop(f(pre_f_layer_norm(x))))",
     ),
     (connections.post_norm, "post_f_layer_norm((x + drop(f(x))))"),

@@ -6,6 +6,7 @@ of its own lie beside the norms in the parameters of the layer.
 """
 
 from collections.abc import Callable, Mapping
+import dataclasses
 
 import gin
 import jax
@@ -35,22 +36,31 @@ def pre_norm(
 
 
 @gin.register(module="connections")
-def pre_norm_of_depth(
-  x: jax.Array,
-  sublayers: Sublayers,
-  *,
-  norm: Callable[[str], Function],
-  dropout: Function,
-  multiplier: float,
-) -> jax.Array:
+@dataclasses.dataclass(frozen=True)
+class PreNormOfDepth:
   """As `pre_norm`, with a number before every sublayer.
 
   CompleteP (Dey et al. 2025, section 3): the number falls with the depth.
+
+  Attributes:
+    multiplier: The number.
   """
-  for name, sublayer in sublayers.items():
-    y = sublayer(norm(f"pre_{name}_layer_norm")(x))
-    x = x + multiplier * dropout(y)
-  return x
+
+  multiplier: float
+
+  def __call__(
+    self,
+    x: jax.Array,
+    sublayers: Sublayers,
+    *,
+    norm: Callable[[str], Function],
+    dropout: Function,
+  ) -> jax.Array:
+    """Adds multiplier * dropout(sublayer(norm(x))) to x."""
+    for name, sublayer in sublayers.items():
+      y = sublayer(norm(f"pre_{name}_layer_norm")(x))
+      x = x + self.multiplier * dropout(y)
+    return x
 
 
 @gin.register(module="connections")
