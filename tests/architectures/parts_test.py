@@ -167,7 +167,7 @@ def test_another_part_is_another_computation(architecture):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ONE_OF_A_KIND)
 @pytest.mark.parametrize("part", tiny_models.LAYERS)
 def test_other_layers_are_those_of_any_architecture(architecture, part):
   program(architecture, part)
