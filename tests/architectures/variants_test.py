@@ -12,6 +12,8 @@ PARTS = [
   if part.startswith(("attention/", "connections/", "positions/"))
   or part in tiny_models.WITH_EXPERTS
 ] + tiny_models.LAYERS
+# They see one token at a time: two stacks of them are enough.
+CONNECTIONS = [part for part in PARTS if part.startswith("connections/")]
 WITH_LSTM = ("lm", tiny_models.LSTM)
 OF_STACKS = [
   ("t5_1_0", part)
@@ -24,11 +26,15 @@ VARIANTS = [
   *(((name,), False) for name in tiny_models.ARCHITECTURES),
   (WITH_LSTM, False),
   *((variant, False) for variant in OF_STACKS),
-  *((("lm", part), False) for part in PARTS),
+  *((("lm", part), False) for part in PARTS if part not in CONNECTIONS),
   *((("t5_1_0", part), True) for part in PARTS),
 ]
 # The others are looped or scanned above: these are both.
-WHOLE = [variant for variant, scan in VARIANTS[: -2 * len(PARTS)]]
+WHOLE = [
+  *((name,) for name in tiny_models.ARCHITECTURES),
+  WITH_LSTM,
+  *OF_STACKS,
+]
 WIDTH = 40
 
 
