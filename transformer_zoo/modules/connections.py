@@ -57,10 +57,11 @@ class PreNormOfDepth:
     dropout: Function,
   ) -> jax.Array:
     """Adds multiplier * dropout(sublayer(norm(x))) to x."""
-    for name, sublayer in sublayers.items():
-      y = sublayer(norm(f"pre_{name}_layer_norm")(x))
-      x = x + self.multiplier * dropout(y)
-    return x
+
+    def scaled(y):
+      return self.multiplier * dropout(y)
+
+    return pre_norm(x, sublayers, norm=norm, dropout=scaled)
 
 
 @gin.register(module="connections")

@@ -51,11 +51,11 @@ def of_output(base_width: int) -> Initializer:
 
   Within two deviations; at the base width it is `fan_in_truncated_normal`.
   """
-  return _variance_scaling_of_output(base_width)
+  return _of_output(base_width)
 
 
 @functools.cache
-def _variance_scaling_of_output(base_width: int) -> Initializer:
+def _of_output(base_width: int) -> Initializer:
   def init(key, shape, dtype):
     return (
       fan_in_truncated_normal(key, shape, dtype)

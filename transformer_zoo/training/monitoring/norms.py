@@ -70,13 +70,13 @@ def _squares(tree, by_layer: bool) -> dict[str, jax.Array]:
   for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
     path = jax.tree_util.keystr(keys, simple=True, separator="/")
     stack, _, inside = path.partition("/")
-    names = parameter_names.names_in(inside, leaf.shape)
+    of_layers = parameter_names.names_in(inside, leaf.shape)
     is_stacked = parameter_names.is_stacked(inside)
     squares = jnp.square(leaf.astype(jnp.float32))
     # Of a scanned stack the first axis counts the layers.
     squares = jnp.sum(squares, axis=tuple(range(is_stacked, squares.ndim)))
     _add(groups, group(path), jnp.sum(squares))
-    for name, square in zip(names, jnp.atleast_1d(squares), strict=True):
+    for name, square in zip(of_layers, jnp.atleast_1d(squares), strict=True):
       if layer := _LAYER.match(name):
         _add(layers, f"{stack}/{layer[0]}", square)
   found = groups | layers if by_layer else groups
