@@ -1,6 +1,6 @@
 """Qwen 3 (`qwen3`): Qwen 2 with normalized queries and keys.
 
-Projections have biases only where `attention_bias` says so. Source:
+Projections have biases if `attention_bias` is true. Source:
 `models/qwen3` of `transformers`.
 """
 
