@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import optax
+import pytest
 
 from tests import rule_sets
 from tests import tiny_models
@@ -71,23 +72,34 @@ def test_data_parallel_says_that_all_is_whole():
   )
 
 
-def test_the_step_is_compiled_once_for_each_shape_and_told_before_it_runs():
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_step_is_compiled_once_for_each_shape_and_told_before_it_runs(
+  begun,
+):
   program = make_program(Partitioning(), lambda rate: optax.sgd(rate))
   told, traced = [], []
 
   def step(state, batch, key, history):
     traced.append(batch["ids"].shape)
-    return state + jnp.sum(batch["ids"]) + (history or 0), {}
+    ones = jnp.sum(batch["ids"]) + (history or 0)
+    return state.replace(step=state.step + ones), {}
 
   program.__dict__["step"] = jax.jit(step, donate_argnums=0)
   run = CompiledStep(program, jax.random.key(0), told.append)
-  state = jnp.zeros([])
+  state = jax.tree.map(
+    lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=leaf.sharding),
+    program.abstract_state,
+  )
+  if begun:
+    run.begin({"ids": jax.ShapeDtypeStruct((2, 3), jnp.int32)})
+    assert traced == [(2, 3)]
+    assert told[0].startswith("mesh 8 data")
   for rows in (2, 2, 4, 2):
-    state, _ = run(state, {"ids": jnp.ones((rows, 3))})
+    state, _ = run(state, {"ids": jnp.ones((rows, 3), jnp.int32)})
     if len(traced) == 1:
       assert told[-1].startswith("on each device in a step: temporaries ")
       assert told[0].startswith("mesh 8 data")
-  assert float(state) == 30
+  assert int(state.step) == 30
   assert traced == [(2, 3), (4, 3)]
   assert len([line for line in told if line.startswith("mesh")]) == 1
   assert len([line for line in told if "temporaries" in line]) == 2

@@ -139,12 +139,22 @@ def train(run: settings.Run) -> str:
     )
     run_folder.claim_data(folder, inputs.identity(mixture))
     # Nothing is wrong with the input, and nothing is compiled yet.
-    run_folder.claim(folder, configuration, step.model, lengths)
+    run_folder.claim(folder, configuration)
     if base is not None and distributed.is_first():
       base.write(folder)
 
     key = jax.random.key(run.start.seed)
     parameter_key, dropout_key = jax.random.split(key)
+    for line in (
+      *_describe_omissions(mixture.tasks, splits, course.periods),
+      *inputs.describe_cuts(batches.tasks, lengths, run.examples.corruption),
+      *_describe_plan(batches, converter, start_step, course.train_steps),
+    ):
+      print(line, flush=True)
+    run_step = CompiledStep(program, dropout_key)
+    if batches.batching.are_alike and start_step < course.train_steps:
+      run_step.begin(run.abstract_batch(mesh))
+    run_folder.describe(folder, step.model, lengths)
     if restored is None or base is not None:
       state, progress = program.initial_state(parameter_key), {}
     if initial is not None:
@@ -164,12 +174,6 @@ def train(run: settings.Run) -> str:
     evaluate = functools.partial(
       _validate, evaluator, tasks, folder / "predictions"
     )
-    for line in (
-      *_describe_omissions(mixture.tasks, splits, course.periods),
-      *inputs.describe_cuts(batches.tasks, lengths, run.examples.corruption),
-      *_describe_plan(batches, converter, start_step, course.train_steps),
-    ):
-      print(line, flush=True)
     recorder = stack.enter_context(step.watching.recorder(folder))
     recorder.truncate_after(start_step if restored else -1)
     watch = step.watching.start(
@@ -183,7 +187,6 @@ def train(run: settings.Run) -> str:
       progress=progress,
       started=started,
     )
-    run_step = CompiledStep(program, dropout_key)
     outcome = loop.train(
       state,
       progress,

@@ -1,12 +1,14 @@
 """The compiled step of a run, which reports its layout when it is compiled."""
 
 from collections.abc import Callable
+from concurrent import futures
 
 import jax
 
 from transformer_zoo.forecast import compilation
 from transformer_zoo.processes import distributed
 from transformer_zoo.training import layout_report
+from transformer_zoo.training.monitoring import anomalies
 from transformer_zoo.training.program import TrainProgram
 
 
@@ -30,6 +32,7 @@ class CompiledStep:
     self._program = program
     self._key = dropout_key
     self._say = say
+    self._begun: dict[tuple, futures.Future] = {}
     if program.compiled_steps:
       say("the programs of a run before this one are used again")
 
@@ -39,21 +42,46 @@ class CompiledStep:
     steps = self._program.compiled_steps.values()
     return max((compilation.memory_of(s).total for s in steps), default=0)
 
+  def begin(self, batch) -> None:
+    """Begins to compile the step of a batch while other work goes on.
+
+    Args:
+      batch: The shapes and shardings of a batch.
+    """
+    shapes = _shapes(batch)
+    if shapes not in self._program.compiled_steps:
+      state, history = self._program.abstract_state, None
+      if self._program.anomalies.are_looked_for:
+        history = self._program.place_history(anomalies.initial_history())
+      lowered = self._lower(state, batch, history)
+      self._begun[shapes] = futures.ThreadPoolExecutor(1).submit(
+        lowered.compile
+      )
+
   def __call__(self, state, batch, history=None):
-    shapes = tuple(batch[name].shape for name in sorted(batch))
+    shapes = _shapes(batch)
     compiled = self._program.compiled_steps
     if shapes not in compiled:
       compiled[shapes] = self._compile(state, batch, history)
     return compiled[shapes](state, batch, self._key, history)
 
-  def _compile(self, state, batch, history) -> jax.stages.Compiled:
+  def _lower(self, state, batch, history) -> jax.stages.Lowered:
     if not self._program.compiled_steps:
       for line in layout_report.layout(self._program):
         self._say(line)
-    lowered = self._program.step.lower(state, batch, self._key, history)
-    compiled = lowered.compile()
+    return self._program.step.lower(state, batch, self._key, history)
+
+  def _compile(self, state, batch, history) -> jax.stages.Compiled:
+    if begun := self._begun.pop(_shapes(batch), None):
+      compiled = begun.result()
+    else:
+      compiled = self._lower(state, batch, history).compile()
     self._say(layout_report.planned(compiled))
     # Gloo waits half a minute for a process to begin a step; compiling takes
     # some of them longer than others.
     distributed.barrier("a compiled step")
     return compiled
+
+
+def _shapes(batch) -> tuple:
+  return tuple(batch[name].shape for name in sorted(batch))

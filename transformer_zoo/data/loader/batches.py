@@ -42,6 +42,11 @@ class Batching:
     sizes = {stage.batch_size for stage in self.stages.stages}
     return sizes | {bucket.batch_size for bucket in self.buckets}
 
+  @property
+  def are_alike(self) -> bool:
+    """Whether all batches have one shape."""
+    return len(self.stages.stages) == 1 and len(self.buckets) == 1
+
 
 class Batches:
   """Random access to the batches of one process, by step.
