@@ -18,6 +18,6 @@ CENTRAL = ("t5_1_1", "gpt_neo")
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
   compute = variants.of_scanned(variants.outputs, gradient=gradient)
-  variants.assert_recorded(
-    families.path(name), *families.setting(name)[1:], compute
-  )
+  _, model, params, batch = families.setting(name)
+  found = compute(model, params, batch)
+  variants.assert_recorded(families.path(name), params, batch, found)

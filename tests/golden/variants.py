@@ -3,8 +3,9 @@
 Two kinds: those of which PyTorch's `transformers` has no class, whose
 reference is oracles/pytorch/reference_transformer.py; and classes of it that
 are our language model with other parts, so that each part is seen in a whole
-model. tests/oracles/pytorch/variants_test.py compares live, and records what
-tests/architectures/variants_golden_test.py compares without PyTorch.
+model. tests/oracles/pytorch/record_variants.py records what they compute,
+tests/architectures/variants_golden_test.py compares ours with it, and
+tests/oracles/pytorch/variants_test.py computes it anew.
 """
 
 import dataclasses
@@ -297,25 +298,30 @@ def record(golden_path: pathlib.Path, params, batch, outputs) -> None:
   )
 
 
-def assert_recorded(
-  golden_path: pathlib.Path, model, params, batch, compute=outputs
-) -> None:
-  """Checks that what `compute` finds is what is recorded in a file.
+def assert_recorded(golden_path: pathlib.Path, params, batch, found) -> None:
+  """Checks that outputs are those that are recorded in a file.
 
-  Logits and loss, and the gradient if it finds one.
+  Args:
+    golden_path: The file that `record` has written.
+    params: The weights that the outputs are of.
+    batch: The batch that they are of.
+    found: Logits and loss, and the gradient if it was computed.
   """
   golden = np.load(golden_path)
   assert t5.checksum(params, batch) == golden["checksum"], (
     "weights or batch differ from what was recorded: record them again"
   )
-  found = compute(model, params, batch)
+  gradients = {k: v for k, v in found.items() if k.startswith("gradient/")}
+  assert {"logits", "loss", *gradients} == set(found)
   for entry, tolerance in {"logits": 2e-5, "loss": 1e-5}.items():
-    difference = tiny_t5.largest_difference(found.pop(entry), golden[entry])
+    difference = tiny_t5.largest_difference(found[entry], golden[entry])
     assert difference < tolerance, entry
-  if not found:
+  if not gradients:
     return
-  for entry, expected in zip(sorted(found), golden["gradients"], strict=True):
+  for entry, expected in zip(
+    sorted(gradients), golden["gradients"], strict=True
+  ):
     if entry.endswith("key/bias"):
       continue  # it cancels in the softmax: its gradient is rounding
-    difference = np.abs(digest(entry, found[entry]) - expected).max()
+    difference = np.abs(digest(entry, gradients[entry]) - expected).max()
     assert difference < 1e-4 * expected[-1], entry
