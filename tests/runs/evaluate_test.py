@@ -84,8 +84,9 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
 
 @pytest.mark.slow
 def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
-  def prepare(name, *, prepared_dir, splits, required_splits, report):
+  def prepare(name, *, prepared_dir, splits, required_splits, first, report):
     assert [*splits] == [*required_splits] == ["validation"]
+    assert first is None
     report("prepared colours")
     return manifest.load(name, prepared_dir)
 

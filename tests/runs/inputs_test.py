@@ -121,6 +121,33 @@ def test_a_form_is_read_under_the_name_of_its_task(tmp_path):
   assert "form" not in inputs.identity(words)["mini_mrpc"]
 
 
+def test_some_examples_are_prepared_where_the_split_is_not(
+  tmp_path, monkeypatch
+):
+  """In a folder of their own: the whole split is not taken to be there."""
+
+  def load(name, folder):
+    if folder != str(tmp_path / "whole"):
+      raise UserError("nothing is prepared")
+    task = types.SimpleNamespace(splits={"train": None, "validation": None})
+    return types.SimpleNamespace(tasks=[task])
+
+  monkeypatch.setattr(inputs.manifest, "load", load)
+  monkeypatch.setattr(inputs, "_prepared", lambda *given: given)
+
+  def prepared(folder, split, **options):
+    _, folder, _, _, first, _ = inputs.prepared(
+      "task", str(folder), required_splits=[split], **options
+    )
+    return folder, first
+
+  whole, empty = tmp_path / "whole", tmp_path / "empty"
+  assert prepared(empty, "test") == (str(empty), None)
+  assert prepared(empty, "test", first=4) == (str(empty / "first_4"), 4)
+  assert prepared(whole, "test", first=4) == (str(whole / "first_4"), 4)
+  assert prepared(whole, "validation", first=4) == (str(whole), None)
+
+
 @pytest.mark.parametrize(
   ("rows", "kinds", "types"), [(1, False, 2), (2, True, 6)]
 )

@@ -158,6 +158,7 @@ def evaluate(
     form=converter.form,
     splits=(split,),
     required_splits=(split,),
+    first=max_examples,
     report=_say,
   )
   inputs.check_mixture(model, mixture)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib.util
 import json
+import os
 from typing import Any
 
 from flax import linen as nn
@@ -37,6 +38,7 @@ def prepared(
   form: str | None = None,
   splits: Sequence[str] | None = None,
   required_splits: Sequence[str] = (),
+  first: int | None = None,
   report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
   """Returns a prepared mixture, and prepares it first where SeqIO is installed.
@@ -56,6 +58,8 @@ def prepared(
     splits: The splits to prepare; every split of each task if None.
     required_splits: Splits that at least one of the tasks must have. They are
       checked before anything is prepared.
+    first: The number of examples of each split that are enough; where the
+      splits are not prepared, no more of them are, into a folder of their own.
     report: A function that is called with a sentence on each preparation;
       printing by default.
 
@@ -65,8 +69,14 @@ def prepared(
   """
   asked, name = name, forms.name_in_form(name, form)
   found = None
+  if first is not None and not _are_there(name, prepared_dir, required_splits):
+    prepared_dir = os.path.join(prepared_dir, f"first_{first}")
+  else:
+    first = None
   if distributed.is_first():
-    found = _prepared(name, prepared_dir, splits, required_splits, report)
+    found = _prepared(
+      name, prepared_dir, splits, required_splits, first, report
+    )
   distributed.barrier(f"the prepared data of {name!r}")
   found = found or manifest.load(name, prepared_dir)
   if distributed.is_initialized():
@@ -145,6 +155,7 @@ def _prepared(
   prepared_dir: str,
   splits: Sequence[str] | None,
   required_splits: Sequence[str],
+  first: int | None,
   report: Callable[[str], None],
 ) -> manifest.PreparedMixture:
   if importlib.util.find_spec("seqio") is None:
@@ -159,8 +170,18 @@ def _prepared(
     prepared_dir=prepared_dir,
     splits=splits,
     required_splits=required_splits,
+    first=first,
     report=report,
   )
+
+
+def _are_there(name: str, prepared_dir: str, splits: Sequence[str]) -> bool:
+  """Whether a task has prepared splits, whatever has changed since."""
+  try:
+    found = manifest.load(name, prepared_dir)
+  except UserError:
+    return False
+  return any(set(splits) <= set(task.splits) for task in found.tasks)
 
 
 def check_mixture(

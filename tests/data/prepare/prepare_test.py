@@ -301,6 +301,28 @@ def test_only_the_asked_splits_are_prepared_and_current(
     seqio.MixtureRegistry.remove("zt_mix")
 
 
+def test_the_first_examples_alone_are_prepared(add_task, prepared_dir):
+  """Those that rank the choices of a question, two here, are one example."""
+
+  def ranked(dataset):
+    return dataset.enumerate().map(
+      lambda i, example: (
+        example | {"idx": tf.stack([i // 2, i % 2]), "is_correct": i % 2 == 0}
+      )
+    )
+
+  add_task("plain", labelled())
+  add_task("ranked", [*labelled(), ranked])
+  for name, expected in (("plain", 3), ("ranked", 6)):
+    folder, splits = prepared_dir / "first", ["validation"]
+    (task,) = prepare(name, prepared_dir=folder, splits=splits, first=3).tasks
+    assert task.split("validation").num_examples == expected
+    (whole,) = prepare(name, prepared_dir=prepared_dir, splits=splits).tasks
+    np.testing.assert_equal(
+      from_files(task, LENGTHS), from_files(whole, LENGTHS)[:expected]
+    )
+
+
 def test_absent_file_is_told(add_task, prepared_dir, tmp_path):
   add_task("zt_task", labelled())
   (tmp_path / "train.txt").unlink()

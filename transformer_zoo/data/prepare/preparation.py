@@ -42,6 +42,7 @@ def prepare(
   data_dir: str | None = None,
   splits: Sequence[str] | None = None,
   required_splits: Sequence[str] = (),
+  first: int | None = None,
   processes: int | None = None,
   beam_runner: str | None = None,
   beam_options: Sequence[str] = (),
@@ -60,6 +61,8 @@ def prepare(
       every split of each task if None.
     required_splits: Splits that at least one of the tasks must have, and the
       others may lack. They are checked before anything is prepared.
+    first: The number of examples that are prepared of each split, of tasks of
+      examples; all if None. Such data needs a folder of its own.
     processes: The number of processes that write the shards of large sources,
       and of threads that tokenise a single shard; the number of cores if None.
       The files do not depend on it.
@@ -84,6 +87,7 @@ def prepare(
     processes=processes or len(os.sched_getaffinity(0)),
     beam_runner=beam_runner,
     beam_options=tuple(beam_options),
+    first=first,
     report=report,
   )
   provider, form = _find(name)

@@ -44,6 +44,7 @@ class Job:
     size: about the bytes of text in them, or the number of examples; 0 where
       neither is known.
     folder: The folder that the shard is written to.
+    first: The number of examples that are written, from the first; all if None.
   """
 
   task: manifest.PreparedTask
@@ -51,6 +52,7 @@ class Job:
   files: tuple[int, int] | None
   size: int
   folder: str
+  first: int | None = None
 
   @property
   def finished(self) -> bool:
@@ -63,14 +65,19 @@ def plan(
   prepared: manifest.PreparedTask,
   split: str,
   folder: pathlib.Path,
+  first: int | None = None,
 ) -> list[Job]:
   """Returns the jobs of a split, in the order of its shards."""
   steps = task_steps.divide_steps(task)[0]
   # Other steps may look at several examples.
-  if prepared.kind == "examples" or task_steps.find_text_steps(steps) is None:
-    count = task.source.num_input_examples(split)
+  of_examples = prepared.kind == "examples"
+  if of_examples or task_steps.find_text_steps(steps) is None:
+    count = task.source.num_input_examples(split) or 0
     place = shards.Place(split)
-    return [Job(prepared, place, None, count or 0, str(folder))]
+    if first is not None and of_examples:
+      count = min(count or first, first)
+      return [Job(prepared, place, None, count, str(folder), first)]
+    return [Job(prepared, place, None, count, str(folder))]
   sizes = [_text_bytes(file) for file in task.source.list_shards(split)]
   direct = reads_documents(task)
   cuts = _cut(sizes, _SHARD_BYTES if direct else _TENSORFLOW_SHARD_BYTES)
@@ -197,9 +204,25 @@ def _read_examples(
   if job.task.kind == "tokens":
     kept = "targets", shards.SENTENCE_LENGTHS
   on_bad = skipped.add if fingerprints.skips_bad_rows() else None
-  return reading.read_split(
+  examples = reading.read_split(
     task, steps, job.place.split, kept=kept, on_bad=on_bad
   )
+  return examples if job.first is None else _first(examples, job.first)
+
+
+def _first(
+  examples: Iterable[reading.Example], number: int
+) -> Iterator[reading.Example]:
+  """Yields the first examples, those that rank choices as `rows_of` counts."""
+  questions = set()
+  for example in examples:
+    question = len(questions)
+    if "is_correct" in example and "idx" in example:
+      question = tuple(np.ravel(example["idx"]).tolist()[:-1])
+    questions.add(question)
+    if len(questions) > number:
+      return
+    yield example
 
 
 def _then_skipped(

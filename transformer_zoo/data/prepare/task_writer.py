@@ -34,6 +34,7 @@ class Writer:
   processes: int
   beam_runner: str | None
   beam_options: tuple[str, ...]
+  first: int | None
   report: Callable[[str], None]
 
   def write(
@@ -57,7 +58,9 @@ class Writer:
     partial = folder.with_name(f".{task.name}.partial")
     jobs = {}
     for split in splits:
-      plan = functools.partial(shard_jobs.plan, task, template, split, partial)
+      plan = functools.partial(
+        shard_jobs.plan, task, template, split, partial, self.first
+      )
       jobs[split] = reading.explain(plan, task, f"split {split!r}")
     _enter(partial, template.definition, {k: len(v) for k, v in jobs.items()})
     infos = {}
