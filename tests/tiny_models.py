@@ -57,10 +57,12 @@ STACKS = [part for part in _ALL_PARTS if part.startswith("stacks/")]
 LAYERS = [part for part in _ALL_PARTS if part.startswith("layers/")]
 # Those of encoder-decoders.
 EMBEDDINGS = [part for part in _ALL_PARTS if part.startswith("embeddings/")]
+# Whose attention sees both sides.
+OF_ENCODERS = ("attention/transient_global.gin",)
 PARTS = [
   part
   for part in _ALL_PARTS
-  if part not in (*SHARING, *STACKS, *LAYERS, *EMBEDDINGS)
+  if part not in (*SHARING, *STACKS, *LAYERS, *EMBEDDINGS, *OF_ENCODERS)
 ]
 # Whose layers hand on more than one stream.
 SEVERAL_STREAMS = (
@@ -76,6 +78,9 @@ WITHOUT_ENCODER_LAYERS = (
   "bloom", "gemma2", "gemma3", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama",
   "lm", "olmo2", "prefix_lm", "qwen3", "shared",
 )  # fmt: skip
+# As far as texts are long here, of whose rows it is less than a third.
+NEAR = {"LOCAL_RADIUS": 8}
+WITH_RADIUS = ("attention/local.gin", *OF_ENCODERS)
 # Whose padding is another id than that of the batches here.
 OWN_PADDING = ("bart", "mbart")
 # Layers without attention and feed-forward networks.
@@ -140,6 +145,10 @@ def build(
     settings.pop("HEAD_DIM")
   if set(WITH_EXPERTS) & set(parts):
     settings = {**EXPERTS, **settings}
+  if set(WITH_RADIUS) & set(parts):
+    settings = {**NEAR, **settings}
+  if set(OF_ENCODERS) & set(parts):
+    settings = {"GLOBAL_BLOCK": 3, **settings}
   if WITH_MEMORY in parts:
     settings = {**MEMORY, **settings}
   if UNIVERSAL in parts:

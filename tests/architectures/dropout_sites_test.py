@@ -31,7 +31,10 @@ OF_2017 = ("bart", "mbart", "transformer_2017")
 LIKE_GPT = ("bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j")
 SITES = {
   **dict.fromkeys(
-    ("t5_1_0", "t5_1_1", "mt5", "umt5", "byt5", "llama_encoder_decoder"),
+    (
+      *("t5_1_0", "t5_1_1", "mt5", "umt5", "byt5", "longt5"),
+      "llama_encoder_decoder",
+    ),
     T5_ENCODER + T5_DECODER,
   ),
   "shared": T5_DECODER_ONLY + T5_DECODER,

@@ -72,6 +72,7 @@ OWN = {
   "llama": LLAMA,
   "llama_encoder_decoder": LLAMA,
   "lm": T5,
+  "longt5": GATED_T5,
   "mbart": {**BART, "connections": "pre_norm"},
   "mt5": GATED_T5,
   "olmo2": {

@@ -15,6 +15,8 @@ FACTORIZED = "softmax/factorized.gin"
 FUNNEL = "stacks/funnel.gin"
 TRANSPARENT = "stacks/transparent_attention.gin"
 HYPER = "connections/hyper_connections.gin"
+LOCAL = "attention/local.gin"
+TRANSIENT = "attention/transient_global.gin"
 VALUE_RESIDUAL = "attention/value_residual.gin"
 
 
@@ -171,6 +173,41 @@ VALUE_RESIDUAL = "attention/value_residual.gin"
       ("gemma2",),
       "Attention.kernel=@ChunkedAttention()",
       "Attention.kernel = @ChunkedAttention() cannot serve Attention.context;",
+    ),
+    (
+      ("t5_1_0", LOCAL),
+      "LOCAL_RADIUS=-1",
+      "Attention.radius is -1; it is a number of tokens on either side, or N",
+    ),
+    (
+      ("t5_1_0", TRANSIENT),
+      "GLOBAL_BLOCK=0",
+      "BlockSums.block is 0; it must be positive",
+    ),
+    (
+      ("t5_1_0", TRANSIENT),
+      "LOCAL_RADIUS=None",
+      "Attention.summaries stand for tokens farther away than Attention.radiu",
+    ),
+    (
+      ("t5_1_0", TRANSIENT),
+      "encoder/Attention.rotary=@Rotary()",
+      "Attention.summaries does not go with Attention.rotary, which is of tok",
+    ),
+    (
+      ("lm", LOCAL),
+      "Attention.summaries=@BlockSums()",
+      "Attention.summaries are of tokens on both sides, of which a decoder se",
+    ),
+    (
+      ("t5_1_0", TRANSIENT),
+      "encoder/Windows.sizes=(4,)",
+      "Attention.summaries are of all tokens of a text, some of which this mo",
+    ),
+    (
+      ("t5_1_0", TRANSIENT, "../peft/prefix.gin"),
+      "VOCAB_SIZE=48",
+      "Attention.summaries need keys, masks and biases of tokens by their dis",
     ),
     (
       ("llama",),

@@ -17,7 +17,10 @@ CONNECTIONS = [part for part in PARTS if part.startswith("connections/")]
 WITH_LSTM = ("lm", tiny_models.LSTM)
 OF_STACKS = [
   ("t5_1_0", part)
-  for part in (*tiny_models.STACKS, *tiny_models.SEVERAL_STREAMS)
+  for part in (
+    *(*tiny_models.STACKS, *tiny_models.SEVERAL_STREAMS),
+    *tiny_models.OF_ENCODERS,
+  )
   if part not in tiny_models.UNPACKED
 ]
 # (variant, whether its layers are scanned): each part in a looped stack, and in

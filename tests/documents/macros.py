@@ -107,6 +107,9 @@ MEANINGS = {
   "GENERATOR_SHARE": (
     "The width of a generator, as a share of the discriminator's."
   ),
+  "GLOBAL_BLOCK": (
+    "The number of tokens of a block whose sum all tokens of a text see."
+  ),
   "HEAD_DIM": "The width of a head of attention.",
   "IA3_INPUTS": (
     "A regular expression that matches the whole names of the projections "
@@ -128,6 +131,7 @@ MEANINGS = {
     "The factor of the rate from a layer to the one below it, above 0 and at "
     "most 1."
   ),
+  "LOCAL_RADIUS": "The number of tokens that each token sees on either side.",
   "LORA_ALPHA": "The numerator of the scale of LoRA.",
   "LORA_DROPOUT": "The dropout rate of what LoRA reads.",
   "LORA_PROJECTIONS": (

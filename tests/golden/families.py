@@ -161,6 +161,20 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "num_sparse_encoder_layers": 1,
     "num_sparse_decoder_layers": 1,
   },
+  # Inputs are 21 tokens, which 4 does not divide.
+  "longt5_local": {
+    **_T5,
+    "model_type": "longt5",
+    "local_radius": 3,
+    "scale_decoder_outputs": True,
+  },
+  "longt5_transient_global": {
+    **_UNTIED_GATED,
+    "model_type": "longt5",
+    "encoder_attention_type": "transient-global",
+    "local_radius": 2,
+    "global_block_size": 4,
+  },
   "marian": _MARIAN,
   "marian_two_vocabularies": {
     **_MARIAN,
@@ -304,7 +318,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # One of each class; mT5 and ByT5 are T5.1.1 of other sizes.
 RECORDED = (
-  "t5_1_0", "t5_1_1", "umt5", "switch_transformers", "marian", "gpt_1", "gpt_2",
+  "t5_1_0", "t5_1_1", "umt5", "switch_transformers",
+  "longt5_transient_global", "marian", "gpt_1", "gpt_2",
   "gpt_neo", "llama_3", "qwen_2_windows", "gemma2", "gemma3",
   "olmo2_other_options",
   "qwen3_other_options",

@@ -35,6 +35,7 @@ SIZES = {
   "llama": "llama_1b",
   "llama_encoder_decoder": "t5_1_1_small",
   "lm": "t5_1_0_small",
+  "longt5": "t5_1_1_base",
   "mbart": "bart_large",
   "modernbert": "modernbert_base",
   "mpnet": "mpnet_base",
@@ -51,11 +52,13 @@ SIZES = {
   "unilm": "bert_tiny",
   "xlnet": "xlnet_base",
 }
-# With a pooler, which no head of masked tokens reads, or a generator.
-_HEADS = {
+# With a pooler, which no head of masked tokens reads, a generator, or the sums
+# of blocks that other attention has not.
+_MORE = {
   "albert": ["heads/tokens_sentence_order.gin"],
   "bert": ["heads/tokens_next_sentence.gin"],
   "electra": ["heads/replaced_tokens.gin"],
+  "longt5": ["parts/attention/transient_global.gin"],
 }
 TREES = [
   (architecture, scan)
@@ -80,7 +83,7 @@ def model(architecture: str, size: str, *, scan: bool, **macros):
     [
       f"architectures/{architecture}.gin",
       f"sizes/{size}.gin",
-      *_HEADS.get(architecture, ()),
+      *_MORE.get(architecture, ()),
     ],
     [f"{name}={value!r}" for name, value in settings.items()],
     root="MODEL",

@@ -295,10 +295,19 @@ def with_reference_kernels(model: nn.Module) -> nn.Module:
   """Returns a model whose attention is computed by the reference kernel.
 
   Others are chosen by the size of a batch or run on one platform alone.
+
+  Raises:
+    UserError: The model attends to summaries of tokens.
   """
 
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
+    if getattr(part, "summaries", None) is not None:
+      raise UserError(
+        "attention to sums of blocks (Attention.summaries) is computed for "
+        "batches of a known size, and an exported program serves any; use a "
+        "checkpoint or a Hugging Face directory of the model"
+      )
     kernel = getattr(part, "kernel", None)
     if isinstance(kernel, KernelChoice):
       return part.clone(kernel=REFERENCE)

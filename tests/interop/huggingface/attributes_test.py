@@ -136,13 +136,13 @@ def test_what_logits_may_depend_on_is_refused(kind, change, sentence):
   assert sentence in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["longt5", "pegasus", "qwen3_moe", None])
+@pytest.mark.parametrize("kind", ["pegasus", "qwen3_moe", None])
 def test_other_models_are_refused(kind):
   with pytest.raises(UserError, match="which is not known here"):
     architecture({"model_type": kind})
 
 
-@pytest.mark.parametrize("kind", ["qwen3_moe", "smollm3", "longt5", ["t5"]])
+@pytest.mark.parametrize("kind", ["qwen3_moe", "smollm3", "led", ["t5"]])
 def test_no_other_name_is_suggested(kind):
   """As Llama, SmolLM 3 would be given positions where it has none."""
   with pytest.raises(UserError) as error:

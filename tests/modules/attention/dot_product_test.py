@@ -18,6 +18,7 @@ from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
+from transformer_zoo.modules.attention.banded import BandedAttention
 from transformer_zoo.modules.attention.chunked import ChunkedAttention
 from transformer_zoo.modules.attention.chunked import RowwiseAttention
 from transformer_zoo.modules.attention.dot_product import dot_product_attention
@@ -361,6 +362,13 @@ def problem(**changes):
     ("tpu", {}, SplashAttention(), "384 MB of scores"),
     ("tpu", {"described": True}, FusedAttention(), "384 MB of scores"),
     (
+      "gpu",
+      {"described": True, "window": 128},
+      BandedAttention(),
+      "each token sees 127 on a side",
+    ),
+    ("cpu", {"window": 128}, RowwiseAttention(), "384 MB of scores"),
+    (
       "tpu",
       {"described": True, "shape": (8, 6, 256, 512)},
       REFERENCE,
@@ -430,6 +438,7 @@ def test_what_is_chosen_is_told_once_to_who_listens():
       {"dropout": Dropout(rate=0.1)},
       r"@XlaAttention\(\) cannot serve this model: it drops no attention weig",
     ),
+    (BandedAttention(), {}, "it computes blocks of Attention.radius, and the"),
     (
       ChunkedAttention(),
       {"relative_vectors": RelativeVectors(head_dim=2)},

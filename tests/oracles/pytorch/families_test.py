@@ -35,7 +35,7 @@ AS_DEEP = {
   "marian": {"decoder_layers": 2},
 }
 AS_DEEP["mt5"] = AS_DEEP["umt5"] = AS_DEEP["t5"]
-AS_DEEP["switch_transformers"] = AS_DEEP["t5"]
+AS_DEEP["switch_transformers"] = AS_DEEP["longt5"] = AS_DEEP["t5"]
 AS_DEEP["bart"] = AS_DEEP["mbart"] = AS_DEEP["marian"]
 
 # Scanned, a model's layers are compiled once.

@@ -79,7 +79,7 @@ TYPES = {name: families.CONFIGS[name]["model_type"] for name in NAMES}
 # families_test.py and in the greedy way.
 ONE = {kind: name for name, kind in reversed(TYPES.items())}
 ONE_OF_EACH = ONE.values()
-T5S = ("t5", "mt5", "umt5", "switch_transformers")
+T5S = ("t5", "mt5", "umt5", "switch_transformers", "longt5")
 ENCODER_DECODERS = (*T5S, "bart", "mbart", "marian")
 CASES = [
   (name, way)

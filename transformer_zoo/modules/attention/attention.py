@@ -3,10 +3,12 @@
 from flax import linen as nn
 import gin
 import jax
+import jax.numpy as jnp
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules.attention import banded
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import dot_product
 from transformer_zoo.modules.attention import masks
@@ -52,8 +54,16 @@ class Attention(nn.Module):
       multiplies the context of the head, or None.
     context: computes the context in another way than by the shares of one
       softmax a head (modules/attention/contexts.py), or None.
+    radius: The number of tokens that each token sees on either side, in
+      attention to x itself, which needs time and memory by the length alone
+      then (modules/attention/banded.py); None for all. `Windows` gives layers
+      distances of their own.
+    summaries: Makes further keys and values of many tokens each
+      (modules/attention/summaries.py), in attention to x itself within
+      `radius`, or None.
     kernel: The kernel that computes scores, weights and context. Relative
-      vectors, `context` and decoding are always computed by the reference.
+      vectors, `context` and decoding are always computed by the reference,
+      `summaries` always in blocks.
   """
 
   num_heads: int
@@ -90,6 +100,8 @@ class Attention(nn.Module):
   norm: nn.Module | None = None
   gate: nn.Module | None = None
   context: nn.Module | None = None
+  radius: int | None = None
+  summaries: nn.Module | None = None
   kernel: KernelChoice = AutomaticAttention()
 
   def __post_init__(self):
@@ -130,7 +142,32 @@ class Attention(nn.Module):
         f"{self.head_dim} and num_heads={self.num_heads}; set HEAD_DIM and "
         "NUM_HEADS, which both read"
       )
+    if self.radius is not None and self.radius < 0:
+      raise UserError(
+        f"Attention.radius is {self.radius}; it is a number of tokens on "
+        "either side, or None"
+      )
+    if self.summaries is not None:
+      self._check_summaries()
     super().__post_init__()
+
+  @nn.nowrap
+  def _check_summaries(self):
+    """Raises UserError for fields that know nothing of summaries."""
+    if self.radius is None:
+      raise UserError(
+        "Attention.summaries stand for tokens farther away than "
+        "Attention.radius, which is None; bind it to a number of tokens"
+      )
+    for name in (
+      *("rotary", "relative_vectors", "convolution", "value_residual"),
+      "context",
+    ):
+      if getattr(self, name) is not None:
+        raise UserError(
+          f"Attention.summaries does not go with Attention.{name}, which is of "
+          "tokens alone; leave one of the two None"
+        )
 
   @nn.compact
   def __call__(
@@ -174,11 +211,18 @@ class Attention(nn.Module):
       query_BLHK = query_BLHK * score_scale.astype(query_BLHK.dtype)
     if self.rotary is not None and to_itself:
       query_BLHK = self.rotary(query_BLHK, positions.query_1L, positions.local)
+    summed = None
+    if self.summaries is not None and to_itself:
+      summed = self._summed(x_BLD, mask_B1LM, positions, decoding)
+    if self.radius is not None and to_itself:
+      mask_B1LM, positions = masks.within(self.radius + 1, mask_B1LM, positions)
 
     def project():
       source = x_BLD
       if not to_itself:
         source = _with_one_gradient(memory_BMD)
+      if summed is not None:
+        source = jnp.concatenate([x_BLD, summed.sums_BSD], axis=1)
       num_heads = self.num_kv_heads or self.num_heads
       key_BMGK = self._heads("key", source, num_heads, of_itself)
       if self.rotary is not None and to_itself:
@@ -212,7 +256,10 @@ class Attention(nn.Module):
     key_BMGK, value_BMGK, mask_B1LM, bias_1HLM = self._preceded(
       key_BMGK, value_BMGK, mask_B1LM, bias_1HLM
     )
-    shape = *query_BLHK.shape[:2], key_BMGK.shape[1]
+    memory = key_BMGK.shape[1]
+    if summed is not None:
+      memory -= summed.sums_BSD.shape[1]
+    shape = *query_BLHK.shape[:2], memory
     keep_BH1M = self._draw_dropout(shape, query_BLHK.dtype, deterministic)
     if self.relative_vectors is not None and to_itself:
       context_BLHK = self._attend_by_distance(
@@ -223,6 +270,16 @@ class Attention(nn.Module):
         whole_1HLM,
         None if keep_BH1M is None else keep_BH1M.array(),
         positions,
+      )
+    elif summed is not None:
+      context_BLHK = self._attend_to_summaries(
+        query_BLHK,
+        key_BMGK,
+        value_BMGK,
+        mask_B1LM,
+        bias_1HLM,
+        keep_BH1M,
+        summed,
       )
     elif self.context is not None:
       context_BLHK = self.context(
@@ -245,6 +302,52 @@ class Attention(nn.Module):
         kernel=self.kernel if decoding is None else REFERENCE,
       )
     return self._out(x_BLD, context_BLHK, deterministic)
+
+  def _summed(self, x_BLD, mask_B1LM, positions, decoding):
+    """Returns the sums of tokens, and what is known of them."""
+    if decoding is not None or not positions.bidirectional:
+      raise UserError(
+        "Attention.summaries are of tokens on both sides, of which a decoder "
+        "sees those before alone; bind encoder/Attention.summaries"
+      )
+    intervals = isinstance(mask_B1LM, masks.Mask) and (
+      mask_B1LM.first_BL is not None or mask_B1LM.last_BL is not None
+    )
+    if intervals or not isinstance(mask_B1LM, masks.Mask | None):
+      raise UserError(
+        "Attention.summaries are of all tokens of a text, some of which this "
+        "model's mask or Windows.sizes hides; leave Attention.summaries None"
+      )
+    return self.summaries(
+      x_BLD, banded.ids_of_queries(mask_B1LM, x_BLD.shape[1])
+    )
+
+  def _attend_to_summaries(
+    self, query_BLHK, key_BXGK, value_BXGK, mask_B1LM, bias, keep, summed
+  ):
+    """Returns the context [B, L, H, K] of near tokens and of summaries."""
+    length = query_BLHK.shape[1]
+    described = isinstance(mask_B1LM, masks.Mask)
+    if not described or not isinstance(bias, Bias | None):
+      raise UserError(
+        "Attention.summaries need keys, masks and biases of tokens by their "
+        "distances, and something of this model precedes them or is an array; "
+        "leave one of the two out"
+      )
+    return banded.attend(
+      query_BLHK,
+      key_BXGK[:, :length],
+      value_BXGK[:, :length],
+      mask=mask_B1LM,
+      bias=bias,
+      keep=keep,
+      summaries=banded.Summaries(
+        key_BXGK[:, length:],
+        value_BXGK[:, length:],
+        summed.ids_BS,
+        summed.places_BL,
+      ),
+    )
 
   def _with_first(self, value_BMGK, first_values):
     """Returns the values mixed with those of the first layer."""

@@ -169,6 +169,8 @@ class Problem:
     dropout: whether attention weights are dropped in training.
     described: Whether what decides mask, bias and dropout is known, and no
       array of queries by keys has to be read.
+    window: The constant number of tokens from which on a text does not see
+      itself; None for any other attention.
   """
 
   shape: tuple[int, int, int, int]
@@ -177,6 +179,7 @@ class Problem:
   has_bias: bool
   dropout: bool
   described: bool = False
+  window: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,6 +294,7 @@ def dot_product_attention(
       and isinstance(bias_1HLM, Bias | None)
       and (isinstance(keep_BH1M, Draw | None) or keep_BH1M.shape[2] == 1)
     ),
+    window=mask_B1LM.window if isinstance(mask_B1LM, masks.Mask) else None,
   )
   serving, reason = kernel.choose(problem)
   tracing.record_choice(

@@ -15,6 +15,7 @@ import numpy as np
 
 from transformer_zoo import axes
 from transformer_zoo import tracing
+from transformer_zoo.modules.attention.banded import BandedAttention
 from transformer_zoo.modules.attention.dot_product import Kernel
 from transformer_zoo.modules.attention.dot_product import KernelChoice
 from transformer_zoo.modules.attention.dot_product import pad_axis
@@ -186,7 +187,8 @@ class AutomaticAttention(KernelChoice):
   """Whole scores while they are small; else what this device has for them.
 
   On a CPU a few rows at a time are computed as soon as the batch's scores are
-  more than its caches hold.
+  more than its caches hold. Blocks of `Attention.radius` are computed where
+  they are fewer scores than all.
 
   Attributes:
     whole_bytes: up to so many bytes of float32 scores of one attention on one
@@ -207,6 +209,13 @@ class AutomaticAttention(KernelChoice):
 
       if FusedAttention().refusal(problem) is None:
         return FusedAttention(), scores
+    window, banded = problem.window, BandedAttention()
+    if (
+      window is not None
+      and 3 * window < problem.shape[-1]
+      and banded.refusal(problem) is None
+    ):
+      return banded, f"each token sees {window - 1} on a side"
     is_rowwise = self._is_rowwise(problem, size)
     if size <= self.whole_bytes and not is_rowwise:
       return REFERENCE, scores

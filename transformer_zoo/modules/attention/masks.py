@@ -25,6 +25,8 @@ class Mask:
     last_BL: The last key that each query sees; None as above.
     valid_BL: True for tokens, False for padding, where the ids leave it open,
       as causality hides padding too; None otherwise.
+    window: The number of tokens from which on nothing is seen, as of
+      `window_mask`, if it is a constant; static.
   """
 
   array_B1LM: jax.Array
@@ -33,6 +35,7 @@ class Mask:
   first_BL: jax.Array | None = None
   last_BL: jax.Array | None = None
   valid_BL: jax.Array | None = None
+  window: int | None = struct.field(pytree_node=False, default=None)
 
   @property
   def description(self) -> dict[str, jax.Array]:
@@ -212,6 +215,8 @@ def windowed(
   if not positions.counted or not isinstance(mask, Mask | None):
     return array_B1LM
   described = Mask(array_B1LM) if mask is None else mask
+  if isinstance(window, int):
+    described = described.replace(window=window)
   places_1L = positions.query_1L
   last_1L, memory = described.last_BL, positions.key_1M.shape[1]
   # Windows of all layers are as large as integers are where all are seen.
@@ -230,7 +235,9 @@ def windowed(
 
 
 def within(
-  window: jax.Array | None, mask: jax.Array | Mask | None, positions: Positions
+  window: jax.Array | int | None,
+  mask: jax.Array | Mask | None,
+  positions: Positions,
 ) -> tuple[jax.Array | Mask | None, Positions]:
   """The mask and the positions of a layer that sees near keys.
 

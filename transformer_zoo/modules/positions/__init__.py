@@ -58,10 +58,13 @@ class Bias:
   Attributes:
     array_1HLM: The bias of every query and key.
     by_distance_1HR: The bias of key minus query, from 1 - L to M - 1.
+    of_summaries_1HR: The bias of summaries of tokens (attention/summaries.py)
+      by the distance of their numbers, from 1 - L to M - 1; None without.
   """
 
   array_1HLM: jax.Array
   by_distance_1HR: jax.Array
+  of_summaries_1HR: jax.Array | None = None
 
 
 def score_bias(module: nn.Module, positions: Positions) -> jax.Array | Bias:
@@ -69,7 +72,10 @@ def score_bias(module: nn.Module, positions: Positions) -> jax.Array | Bias:
   array_1HLM = module(positions)
   if not positions.counted or not hasattr(module, "by_distance"):
     return array_1HLM
-  return Bias(array_1HLM, module.by_distance(positions)[None])
+  of_summaries_1HR = None
+  if hasattr(module, "of_summaries"):
+    of_summaries_1HR = module.of_summaries(positions)[None]
+  return Bias(array_1HLM, module.by_distance(positions)[None], of_summaries_1HR)
 
 
 def whole_bias(bias: jax.Array | Bias | None) -> jax.Array | None:

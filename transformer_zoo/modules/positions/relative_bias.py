@@ -112,6 +112,37 @@ class RelativePositionBias(nn.Module):
     return jnp.moveaxis(jnp.take(self.table_HR, buckets_1LM, axis=1), 0, 1)
 
 
+@gin.register
+class RelativePositionBiasWithSummaries(nn.Module):
+  """A bias of tokens, and one of the summaries that they see beside them.
+
+  Of transient global attention (Guo et al. 2022, section 3.2.2), which counts
+  the distance of summaries in summaries.
+
+  Attributes:
+    tokens: The bias of tokens, whose parameters lie directly under this one.
+    summaries: The bias of summaries.
+  """
+
+  tokens: RelativePositionBias
+  summaries: RelativePositionBias
+
+  def setup(self):
+    nn.share_scope(self, self.tokens)
+
+  def __call__(self, positions: Positions) -> jax.Array:
+    """Returns the bias of tokens, [1 or B, H, L, M], float32."""
+    return self.tokens(positions)
+
+  def by_distance(self, positions: Positions) -> jax.Array:
+    """Returns the bias of each distance of tokens, [H, R]."""
+    return self.tokens.by_distance(positions)
+
+  def of_summaries(self, positions: Positions) -> jax.Array:
+    """Returns the bias of each distance of summaries, [H, R]."""
+    return self.summaries.by_distance(positions)
+
+
 def alibi_slopes(num_heads: int) -> np.ndarray:
   """Returns the slope of each head, float32 [H] (Press et al. 2022).
 

@@ -79,7 +79,7 @@ class AttentionMaps:
     """Returns the model with looped layers and the reference kernel.
 
     Raises:
-      UserError: It is an ensemble.
+      UserError: It is an ensemble, or attends to summaries of tokens.
     """
     if model.offers.members:
       raise UserError(
@@ -255,6 +255,11 @@ def _shown(name: str, part: nn.Module) -> nn.Module:
   if isinstance(part, Stack):
     return part.clone(scan=False, remat="none")
   if isinstance(part, Attention):
+    if part.summaries is not None:
+      raise UserError(
+        "attention to sums of blocks (Attention.summaries) has no map of "
+        "tokens by tokens; look at a model without them"
+      )
     return part.clone(kernel=REFERENCE)
   return part
 
