@@ -198,6 +198,11 @@ class TestLoad:
     assert found["HEADS"] == "run.gin:2"
     assert found["encoder/FakeLinear.features"] == "base.gin:14"
     assert "WHATEVER" not in found
+    (tmp_path / "wrap.gin").write_text(
+      "MODEL = @FakeLayer()\nFakeLayer.attention = %previous/MODEL\n"
+    )
+    assert config.bound(["wrap.gin"]).keys() == {"FakeLayer.attention"}
+    assert config.bound(["base.gin", "wrap.gin"])["MODEL"].startswith("base")
 
   def test_a_swapped_part_leaves_no_unused_binding(self):
     load("FakeLayer.attention = @FakeLayer()\nFakeLayer.rate = 0.1")

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import re
 from typing import NamedTuple
 
+import numpy as np
+
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -19,10 +21,17 @@ _STACKED = re.compile(r"\blayers(?:/every_(\d+)_from_(\d+))?(?=/)")
 
 
 class Parameter(NamedTuple):
-  """A parameter of a model: its shape and the logical names of its axes."""
+  """A parameter of a model.
+
+  Attributes:
+    shape: Its shape.
+    axes: The logical names of its axes.
+    dtype: The type of its numbers.
+  """
 
   shape: tuple[int, ...]
   axes: tuple[str | None, ...]
+  dtype: np.dtype = np.dtype(np.float32)
 
 
 def is_stacked(name: str) -> bool:

@@ -38,6 +38,10 @@ MEANINGS = {
     "The weight of the language model's loss beside that of a head "
     "([GPT](../guides/encoders.md#gpt))."
   ),
+  "BASE_BITS": (
+    "The bits in which a frozen base keeps its kernels "
+    "([fewer bits](../guides/peft.md#a-base-in-fewer-bits))."
+  ),
   "BASE_DEPTH": "The number of layers at which the rate was tuned.",
   "CLIP_NORM": (
     "The norm that all gradients together are clipped to; None for no clipping."

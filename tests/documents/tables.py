@@ -294,6 +294,10 @@ _GIVEN = {
 }
 
 
+# Described above the table.
+_OF_EVERY_METHOD = "BASE_BITS", "ROUNDED_PROJECTIONS"
+
+
 def methods() -> Table:
   """What each method trains, and how many numbers that is."""
   _, files = _files("peft")
@@ -304,7 +308,7 @@ def methods() -> Table:
     settings = [
       f"{macro} = {value!r}"
       for macro, value in bound.items()
-      if macro not in ("METHODS", "MODEL", "CONVERTER")
+      if macro not in (*_OF_EVERY_METHOD, "METHODS", "MODEL", "CONVERTER")
     ]
     before = _T5
     if name in _OF_ENCODERS:

@@ -303,7 +303,8 @@ def test_bitfit_does_not_train_the_biases_of_positions():
 
 def test_every_record_is_that_of_a_shipped_file():
   records = method_lib.shipped()
-  shipped_files = [p.read_text() for p in (tiny_models.GIN / "peft").glob("*")]
+  folders = tiny_models.GIN / "peft", tiny_models.GIN / "parts"
+  shipped_files = [p.read_text() for f in folders for p in f.glob("*.gin")]
   for record in records:
     assert any(f"@{record.name}()" in text for text in shipped_files), record
     assert all(issubclass(p, substitution.Substitute) for p in record.parts)

@@ -166,6 +166,59 @@ def test_a_run_saves_what_it_trains_and_finds_its_base(
   )
 
 
+@pytest.mark.slow
+def test_a_run_over_a_base_in_four_bits(train, base, zoo, tmp_path):
+  bindings = (
+    "MIXTURE_OR_TASK_NAME='no_validation'",
+    "LORA_RANK=2",
+    "BASE_BITS=4",
+    "TRAIN_STEPS=2",
+  )
+  run, files = tmp_path / "run", ["peft/lora.gin"]
+  code, _, error = train(run, *bindings, files=files)
+  assert code == 2
+  assert "is kept in 4 bits and never trained, so that it has to be r" in error
+  initial = f"INITIAL_CHECKPOINT_PATH={str(base)!r}"
+  code, _, error = train(run, initial, *bindings, files=files)
+  assert code == 0, error
+  found = leaves(run / "checkpoints" / "2")
+  assert all("lora_" in name for name in found if name.startswith("params/"))
+  described = json.loads((run / "base.json").read_text())
+  assert not any("scale" in n for n in described["parameters"] if "kernel" in n)
+
+  # Merged, it is a run of float32 that computes what it has learned.
+  merged = tmp_path / "merged"
+  code, _, error = zoo("convert", run, merged, "--merge", "--to=zoo")
+  assert code == 0, error
+  vocabulary = f"--vocabulary={prepared_of(run / 'config.gin')}/vocabularies"
+  lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
+
+  def score(path, *words):
+    code, output, error = zoo(
+      *("infer", "red car sees\tboat", "--score", "--json", *words),
+      *(f"--checkpoint={path}", f"{vocabulary}/tiny.model", lengths),
+      "--gin.infer.extra_ids=10",
+    )
+    assert code == 0, error
+    return json.loads(output)["log_likelihood"]
+
+  assert score(merged) == pytest.approx(score(run), abs=1e-4)
+  # Without a method, and of a directory of another program too.
+  theirs = tmp_path / "theirs"
+  code, _, error = zoo("convert", merged, theirs)
+  assert code == 0, error
+  for path in (merged, theirs):
+    scores = [
+      score(
+        path, "--gin_file=parts/rounded_base.gin", f"--gin.BASE_BITS={bits}"
+      )
+      for bits in (32, 8)
+    ]
+    assert scores[0] == pytest.approx(score(merged), abs=1e-5)
+    assert scores[1] != scores[0]
+    assert scores[1] == pytest.approx(scores[0], abs=0.05)
+
+
 def prepared_of(config_file):
   """The folder of prepared data that a run has read."""
   line = next(

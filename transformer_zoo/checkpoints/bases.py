@@ -21,6 +21,7 @@ from transformer_zoo import parameter_names
 from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.peft.trainable import Trainable
+from transformer_zoo.tensors import rounding
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints import reading
@@ -77,7 +78,10 @@ class Base:
     names = {id(tensor): name for name, tensor in source.tensors.items()}
     found = {
       name: names[id(tensor)]
-      for name, tensor in assignment.tensors.items()
+      for name, tensor in (
+        (rounding.kernel_of(name), rounding.original(tensor))
+        for name, tensor in assignment.tensors.items()
+      )
       if id(tensor) in names and name not in assignment.resized
     }
     return cls(str(source.path), identity(source.path), found)
@@ -160,7 +164,7 @@ class Base:
 
     def is_read(name: str) -> bool:
       names = parameter_names.names_in(name, flat[name].shape)
-      return all(name in self.parameters for name in names)
+      return all(rounding.kernel_of(name) in self.parameters for name in names)
 
     return traverse_util.unflatten_dict(
       {

@@ -13,6 +13,7 @@ import pathlib
 import sys
 
 from flax import linen as nn
+import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.checkpoints import bases
@@ -25,10 +26,13 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors import rounding
 from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints import reading
 
+# The binding by which a run's base is one of float32.
+UNROUNDED = "rounded.bits=32"
 _KINDS = ("evaluate", "infer")
 _LENGTHS = {"inputs": 512, "targets": 128}
 
@@ -39,18 +43,22 @@ class Run:
 
   Attributes:
     folder: The folder of the run.
-    model: The model of its config.gin.
+    model: The model of its config.gin, with all kernels in float32.
     leaves: The leaves of the state in its checkpoint (`orbax_checkpoints`).
     step: The step of the checkpoint.
+    rounded: The parameters that the run keeps in fewer bits, and their types.
   """
 
   folder: pathlib.Path
   model: nn.Module
   leaves: Mapping[str, Tensor]
   step: int
+  rounded: Mapping[str, np.dtype]
 
   def parameters(self) -> dict[str, Tensor]:
     """Our parameters, layers unstacked.
+
+    Those that the run rounds have the values that it computes by.
 
     Raises:
       UserError: The model has other parameters.
@@ -68,7 +76,14 @@ class Run:
         f"the parameters in {str(self.folder)!r} do not fit its "
         f"config.gin: {', '.join(sorted(different)[:3])}"
       )
+    for name, dtype in self.rounded.items():
+      found[name] = rounding.in_float(found[name], dtype)
     return found
+
+  @property
+  def bindings(self) -> list[str]:
+    """The bindings after its config.gin that configure `model`."""
+    return [UNROUNDED] if self.rounded else []
 
   @property
   def beside(self) -> pathlib.Path | None:
@@ -104,7 +119,13 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     reading.verify(step)
   leaves = orbax_checkpoints.open_checkpoint(step, checksums.read(step))
   model = config.build("MODEL", [str(configuration)])
-  return Run(folder, model, leaves, int(step.name))
+  types = {n: p.dtype for n, p in model_parameters.parameters_of(model).items()}
+  rounded = {n: dtype for n, dtype in types.items() if dtype != np.float32}
+  if rounded:
+    from transformer_zoo.peft.rounded import unrounded
+
+    model = unrounded(model)
+  return Run(folder, model, leaves, int(step.name), rounded)
 
 
 def write_run(

@@ -18,7 +18,9 @@ from gin import config as gin_config
 
 from transformer_zoo.config import registry
 from transformer_zoo.config.reading import Binding
+from transformer_zoo.config.reading import file_of
 from transformer_zoo.config.reading import MACRO
+from transformer_zoo.config.reading import PREVIOUS
 from transformer_zoo.errors import UserError
 
 CONSTANT = "gin.constant"
@@ -136,9 +138,6 @@ def is_required(value: Any) -> bool:
   )
 
 
-_PREVIOUS = "previous/"
-
-
 def previous_bindings(bindings: Sequence[Binding]) -> list[Binding]:
   """Returns the bindings of all `%previous/NAME` that bindings read and lack.
 
@@ -154,7 +153,7 @@ def previous_bindings(bindings: Sequence[Binding]) -> list[Binding]:
   for binding in bindings:
     for reference in registry.references(binding.value):
       name = "/".join(reference.scopes)
-      if is_macro(reference) and name.startswith(_PREVIOUS):
+      if is_macro(reference) and name.startswith(PREVIOUS):
         if name not in names and name not in found:
           found[name] = _before(name, macros, binding)
   return [*found.values()]
@@ -162,18 +161,14 @@ def previous_bindings(bindings: Sequence[Binding]) -> list[Binding]:
 
 def _before(name: str, macros: Sequence[Binding], reader: Binding) -> Binding:
   """Returns the binding of a macro before the file of a reader."""
-  wanted = name.removeprefix(_PREVIOUS)
+  wanted = name.removeprefix(PREVIOUS)
   history = [macro for macro in macros if macro.scope == wanted]
   # A file that is named twice binds the same again.
   others = [m for m in history if repr(m.value) != repr(history[-1].value)]
-  if not others or _file(history[-1]) != _file(reader):
+  if not others or file_of(history[-1]) != file_of(reader):
     raise UserError(
       f"{reader.where}: {reader.name} goes on from what {wanted} was before, "
-      f"so name {_file(reader)} after all that bind {wanted}: after the files "
-      "of the architecture and the run"
+      f"so name {file_of(reader)} after all that bind {wanted}: after the "
+      "files of the architecture and the run"
     )
   return others[-1]._replace(scope=name)
-
-
-def _file(binding: Binding) -> str:
-  return binding.where.rpartition(":")[0]

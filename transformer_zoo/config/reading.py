@@ -23,6 +23,8 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 MACRO = "gin.macro"
+# `%previous/NAME` is the value of the macro NAME before a file bound it anew.
+PREVIOUS = "previous/"
 # Gin files that are installed beside the package.
 SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "gin_configs"
 _TOO_DEEP = "brackets are nested too deeply; no value is that deep"
@@ -113,13 +115,28 @@ def bound(
     search_paths: The folders that are searched first.
 
   Returns:
-    {macro or `Configurable.parameter`: `file:line`}
+    {macro or `Configurable.parameter`: `file:line`}, without the macros of
+    which a file goes on from the value before, by `%previous/NAME`.
 
   Raises:
     UserError: see `read_file`.
   """
-  read = [read_file(name, search_paths) for name in gin_files]
-  return {b.name: b.where for bindings in read for b in bindings}
+  read = [b for name in gin_files for b in read_file(name, search_paths)]
+  continued = {
+    (file_of(binding), "/".join(reference.scopes))
+    for binding in read
+    for reference in registry.references(binding.value)
+  }
+  return {
+    binding.name: binding.where
+    for binding in read
+    if (file_of(binding), f"{PREVIOUS}{binding.name}") not in continued
+  }
+
+
+def file_of(binding: Binding) -> str:
+  """The file that has a binding."""
+  return binding.where.rpartition(":")[0]
 
 
 def read_file(

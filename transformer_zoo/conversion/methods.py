@@ -80,7 +80,10 @@ def merged(source: Source) -> Source:
       name: leaf if isinstance(leaf, Tensor) else Tensor.of(np.asarray(leaf))
       for name, leaf in leaves.items()
     },
-    bindings=[*source.bindings, "MODEL=%previous/MODEL"],
+    bindings=[
+      *(b for b in source.bindings if b != converted_run.UNROUNDED),
+      "MODEL=%previous/MODEL",
+    ],
     moments=None,
   )
 

@@ -71,13 +71,7 @@ class Linear(nn.Module):
     """Maps [..., in] to [..., features]."""
     if self.use_input_shift:
       x = _INPUT_SHIFT.copy(name="input")(x)
-    kernel = self.param(
-      "kernel",
-      axes.partitioned(self.kernel_init, *self.kernel_axes),
-      (x.shape[-1], features),
-      jnp.float32,
-    )
-    y = project(x, kernel.astype(x.dtype))
+    y = self.product(x, features)
     if self.use_bias:
       bias = self.param(
         "bias",
@@ -87,3 +81,17 @@ class Linear(nn.Module):
       )
       y = y + as_row(bias, y)
     return y
+
+  def product(self, x: jax.Array, features: int) -> jax.Array:
+    """Returns x @ kernel, and makes the kernel."""
+    kernel = self.param(
+      "kernel",
+      axes.partitioned(self.kernel_init, *self.kernel_axes),
+      (x.shape[-1], features),
+      jnp.float32,
+    )
+    return project(x, kernel.astype(x.dtype))
+
+  def whole_kernel(self) -> jax.Array:
+    """Returns the kernel that `product` has made, float32 [in, out]."""
+    return nn.unbox(self.get_variable("params", "kernel"))

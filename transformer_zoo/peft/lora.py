@@ -25,6 +25,7 @@ from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.method import Method
 from transformer_zoo.peft.method import Rule
+from transformer_zoo.peft.rounded import Rounded
 from transformer_zoo.peft.substitution import Substitute
 
 # PyTorch's kaiming_uniform with a = sqrt(5): U(-1/sqrt(in), 1/sqrt(in)).
@@ -139,7 +140,7 @@ class Dora(Lora, kw_only=True):
       (features,),
       jnp.float32,
     )
-    kernel = nn.unbox(self.get_variable("params", "kernel"))
+    kernel = self.whole_kernel()
     factor_F = scale_F * jax.lax.stop_gradient(
       _column_lengths(kernel) / _column_lengths(kernel + self.scale * (a @ b))
     )
@@ -374,7 +375,7 @@ def dora(
 
   @DORA.rule(projections, kind=Linear)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    if isinstance(part, Substitute):
+    if isinstance(part, Substitute) and type(part).__bases__[0] is not Rounded:
       raise UserError(
         f"dora: {name!r} is a {type(part).__name__} already, and lengths of "
         "columns belong to the kernel alone; name @dora() before the other "

@@ -75,18 +75,24 @@ class Substitute:
 
 
 @gin.register
-def substitute(model: nn.Module, rules: Sequence[Replace]) -> nn.Module:
+def substitute(
+  model: nn.Module,
+  rules: Sequence[Replace] = (),
+  base: Replace | None = None,
+) -> nn.Module:
   """Builds a model again with other parts.
 
   Args:
     model: a tree of parts; it stays as it is.
     rules: applied in their order, each to all parts, inner ones first; rules of
       methods (`method.Rule`) or functions.
+    base: The rule that is applied before the others, to the parts of the base
+      alone (`rounded.rounded`); None for none.
 
   Raises:
     UserError: a rule finds nothing to replace, and has to find something.
   """
-  for rule in rules:
+  for rule in (*([base] if base else ()), *rules):
     changed = rebuilt(model, rule)
     if changed == model and not _may_find_nothing(rule):
       raise UserError(

@@ -108,10 +108,11 @@ class Trainable:
     parameter_names.check_expressions("Trainable.parameters", self.parameters)
 
   def check(self, params: Params) -> None:
-    """Checks that every expression matches something.
+    """Checks that every expression matches something that can be trained.
 
     Raises:
-      UserError: one matches no parameter, or there is none.
+      UserError: one matches no parameter, or there is none, or a parameter is
+        kept in fewer bits than float32.
     """
     names = [name for found in _names(params).values() for name in found]
     if not self.parameters:
@@ -119,6 +120,14 @@ class Trainable:
     parameter_names.check_matches(
       "Trainable.parameters", self.parameters, names, "parameter"
     )
+    trained = traverse_util.flatten_dict(self.select(params), sep="/")
+    for name, leaf in trained.items():
+      if leaf.dtype != jnp.float32:
+        raise UserError(
+          f"Trainable.parameters trains {name}, which is kept in {leaf.dtype} "
+          "and only read; train a method over it (a file of peft/), or set "
+          "BASE_BITS = 32"
+        )
 
   def select(self, params: Params) -> Params:
     """Returns the parameters that are trained."""

@@ -8,8 +8,10 @@ import pathlib
 import time
 from typing import Any
 
+from flax import traverse_util
 import gin
 import jax
+import jax.numpy as jnp
 
 from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.features import converters
@@ -19,6 +21,7 @@ from transformer_zoo.data.loader.batches import count_repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.storage.manifest import PreparedMixture
 from transformer_zoo.data.storage.manifest import PreparedTask
+from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import inputs
@@ -72,6 +75,8 @@ def train(run: settings.Run) -> str:
   mesh = program.mesh
   step.watching.check(course.train_steps)
   program.check_memory()
+  if not run.start.initial_checkpoint.path:
+    _check_drawn(program)
   converter = run.examples.converter
   lengths = inputs.whole_lengths(converter, run.examples.task_feature_lengths)
   run = run.replace(task_feature_lengths=lengths)
@@ -224,6 +229,16 @@ def train(run: settings.Run) -> str:
       },
     )
   )
+
+
+def _check_drawn(program: TrainProgram) -> None:
+  """Raises UserError if a parameter has no initial values of its own."""
+  flat = traverse_util.flatten_dict(program.abstract_state.params, sep="/")
+  for name, leaf in flat.items():
+    if jnp.issubdtype(leaf.dtype, jnp.integer):
+      from transformer_zoo.tensors import rounding
+
+      raise UserError(rounding.not_read(name, leaf.dtype))
 
 
 def _open_initial(

@@ -15,6 +15,7 @@ from transformer_zoo.parameter_names import head_of
 from transformer_zoo.parameter_names import in_groups
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.parameter_names import pattern_of
+from transformer_zoo.tensors import rounding
 from transformer_zoo.tensors.lazy_tensors import Tensor
 
 # The table of a discriminator, as the difference from its generator's.
@@ -84,9 +85,11 @@ def assign(
     advice: The end of the error on parameters that do not fit.
 
   Raises:
-    UserError: A rule is wrong, or parameters are missing, extra, or of another
-      shape; the error lists them all.
+    UserError: A rule is wrong, parameters are missing, extra, or of another
+      shape (the error lists them all), or one that the model keeps in whole
+      numbers is not read.
   """
+  of_model, wanted = wanted, rounding.without_scales(wanted)
   there = with_whole_tables(there, unless=wanted)
   names, let_go = _follow(rules, wanted, there)
   for name in names:
@@ -120,7 +123,7 @@ def assign(
   places = {name: place for place, name in enumerate(there)}
   in_order = sorted(names, key=lambda n: places.get(names[n], len(places)))
   tensors = {ours: there.get(names[ours]) for ours in in_order}
-  return Assignment(tensors, resized, unused)
+  return Assignment(rounding.with_scales(tensors, of_model), resized, unused)
 
 
 def with_whole_tables(

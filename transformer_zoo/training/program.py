@@ -205,10 +205,16 @@ class TrainProgram:
     again (Chowdhery et al. 2022, appendix B), without those products of the
     backward pass that give gradients of parameters that are not trained.
     """
-    params = self.abstract_state.params
+    model, params = self.model, self.abstract_state.params
+    if any(leaf.dtype != jnp.float32 for leaf in jax.tree.leaves(params)):
+      from transformer_zoo.peft.rounded import unrounded
+
+      # Whole numbers have no gradients, whose products are counted here.
+      model = unrounded(model)
+      params = state_lib.abstract_params(model)
 
     def objective(params, batch):
-      terms = self.objective(self.model, params, batch)
+      terms = self.objective(model, params, batch)
       return terms_lib.loss(terms), terms
 
     forward = cost_lib.count(objective, params, batch)
@@ -223,7 +229,7 @@ class TrainProgram:
 
     of_trained, of_all = (
       cost_lib.count(backward, some, params, batch).matmul_flops
-      for some in (self.trained_params, params)
+      for some in (self.trainable.select(params), params)
     )
     return 3 * forward.matmul_flops - (of_all - of_trained)
 

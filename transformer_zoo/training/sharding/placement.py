@@ -31,7 +31,9 @@ def parameters_of(boxed_params) -> dict[str, Parameter]:
   ):
     name = _name(path)
     own = 1 if parameter_names.is_stacked(name) else 0
-    parameter = Parameter(leaf.value.shape[own:], leaf.names[own:])
+    parameter = Parameter(
+      leaf.value.shape[own:], leaf.names[own:], leaf.value.dtype
+    )
     for layer in parameter_names.names_in(name, leaf.value.shape):
       found[layer] = parameter
   return found
