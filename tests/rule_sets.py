@@ -13,11 +13,11 @@ FOLDER = (
   / "partitioning"
 )
 # That of stages scans layers and draws dropout otherwise: pipeline_test.py.
-# That of experts has a mesh of its own: partitioning_test.py.
+# Those of experts and lengths have meshes of their own: partitioning_test.py.
 SHIPPED = sorted(
   path.stem
   for path in FOLDER.glob("*.gin")
-  if path.stem not in ("expert_parallel", "pipeline")
+  if path.stem not in ("expert_parallel", "pipeline", "sequence_parallel")
 )
 # name -> file, macros, sizes of the mesh as data, fsdp, model.
 ON_8_DEVICES = {

@@ -116,6 +116,36 @@ def num_stages() -> int:
   return 1 if mesh.empty else mesh.shape.get("stage", 1)
 
 
+def num_parts_of_length() -> int:
+  """The devices of the mesh in force that share the tokens of a row out."""
+  mesh = jax.sharding.get_abstract_mesh()
+  return 1 if mesh.empty else mesh.shape.get("sequence", 1)
+
+
+def of_queries() -> str | None:
+  """The logical axis of the queries of attention, or None if they are whole.
+
+  That of a length says where other activations lie, between attentions too,
+  and only where devices share lengths out does attention have some of them.
+  """
+  return "length" if num_parts_of_length() > 1 else None
+
+
+def check_length(length: int) -> None:
+  """Refuses a length that the devices which share it out do not divide.
+
+  Raises:
+    UserError: They do not.
+  """
+  parts = num_parts_of_length()
+  if length % parts:
+    raise UserError(
+      f"a length of {length} does not divide over Partitioning.sequence="
+      f"{parts} devices; set TASK_FEATURE_LENGTHS to multiples of {parts}, or "
+      "SEQUENCE to a divisor"
+    )
+
+
 def _devices(mesh_axes: str | tuple[str, ...] | None) -> int:
   """Returns how many devices of the mesh in force lie along mesh axes."""
   sizes = jax.sharding.get_abstract_mesh().shape

@@ -60,6 +60,7 @@ def on_one_device(kind, way):
     ("decoder_only", "beams", "two_dimensional"),
     ("experts", "beams", "expert_parallel"),
     ("encoder_decoder", "beams", "sequence"),
+    ("encoder_decoder", "beams", "sequence_parallel"),
     ("encoder_decoder", "samples", "two_dimensional"),
     ("encoder_decoder", "samples", "fully_sharded"),
   ],
@@ -68,6 +69,8 @@ def test_equals_one_device(kind, way, name):
   model, params, inputs = setting(kind)
   if kind == "experts":
     partitioning = rule_sets.load(name, EXPERT=4)
+  elif name == "sequence_parallel":
+    partitioning = rule_sets.load(name, SEQUENCE=4)
   else:
     partitioning = rule_sets.build(name)
   mesh = partitioning.mesh()
@@ -100,6 +103,7 @@ def test_equals_one_device(kind, way, name):
     and f"tensor<8x{heads}x8x{slots}xf32>" in line
   ]
   rows = '"data", "fsdp"' + ', "expert"' * (kind == "experts")
+  of_slots = '"sequence"' * (name == "sequence_parallel")
   assert caches and all(
-    f'{{{rows}}}, {{"model"}}, {{}}, {{}}' in c for c in caches
+    f'{{{rows}}}, {{"model"}}, {{}}, {{{of_slots}}}' in c for c in caches
   )

@@ -76,8 +76,9 @@ def candidates(
     UserError: none divides.
   """
   step = settings.Run.of_loaded().step
+  partitioning = step.partitioning
   found = []
-  count = len(topology.devices) // step.partitioning.expert
+  count = len(topology.devices) // (partitioning.expert * partitioning.sequence)
   for sizes in meshes.possible_sizes(count, num_slices):
     fitting = _parts_that_divide(step, sizes, topology, microbatches)
     found += [

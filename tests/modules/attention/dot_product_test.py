@@ -13,6 +13,7 @@ from tests import programs
 from tests import rule_sets
 from tests import tiny_models
 from tests.modules.attention import by_hand
+from transformer_zoo import axes
 from transformer_zoo import config
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
@@ -175,6 +176,47 @@ def test_rowwise_attention_on_a_mesh_equals_its_definition(
   layout = Partitioning(num_partitions=partitions)
   with layout.activate(layout.mesh()):
     assert_is_right(RowwiseAttention(), groups, **case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "kernel, sizes",
+  [
+    (REFERENCE, {"sequence": 2, "num_partitions": 4}),
+    (RowwiseAttention(0), {"sequence": 4, "num_partitions": 2}),
+    (RowwiseAttention(), {"sequence": 8}),
+    (ChunkedAttention(1), {"sequence": 4, "fsdp": 2}),
+  ],
+)
+def test_queries_on_several_devices_are_those_of_one(kernel, sizes):
+  """Packed and causal rows, a bias, and keys that heads share."""
+  length, causal = 16, np.tri(16, dtype=bool)[None, None]
+  ids_BL = np.repeat([[1, 2, 3, 0], [1, 1, 1, 2]], 4, axis=1)
+  mask = causal & np.asarray(masks.segment_mask(ids_BL, ids_BL))
+  mask &= np.asarray(masks.padding_mask(ids_BL > 0, ids_BL > 0))
+  given = [normal_of(i, B, length, n, K) for i, n in enumerate((H, G, G))]
+  given += [normal_of(3, 1, H, length, length), normal_of(4, B, length, H, K)]
+  expected = with_gradients(*given, mask, REFERENCE)
+  layout = Partitioning(**sizes)
+  with layout.activate(layout.mesh()):
+    found = with_gradients(*given, mask, kernel)
+  for one, other in zip(found, expected, strict=True):
+    np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+def with_gradients(query, key, value, bias, cotangent, mask, kernel):
+  """The context, and its gradients."""
+
+  def total(query, key, value, bias):
+    context = dot_product_attention(
+      axes.constrain(query, "batch", "length", "heads", "kv"), key, value,
+      mask_B1LM=mask, bias_1HLM=bias, kernel=kernel,
+    )  # fmt: skip
+    return jnp.sum(context * cotangent), context
+
+  gradient = jax.jit(jax.grad(total, (0, 1, 2, 3), has_aux=True))
+  gradients, context = gradient(query, key, value, bias)
+  return jax.device_get((context, *gradients))
 
 
 @pytest.mark.parametrize("rows_of_bytes", [2, 4, 7])
@@ -414,6 +456,25 @@ def test_a_mesh_shares_the_scores_out(monkeypatch, backend, kernel):
   with layout.activate(layout.mesh()):
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     assert AutomaticAttention().choose(problem())[0] == kernel
+
+
+def test_devices_that_share_lengths_have_kernels_for_them(monkeypatch):
+  layout = Partitioning(sequence=4)
+  with layout.activate(layout.mesh()):
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    long = {"shape": (8, 12, 8192, 8192), "described": True}
+    assert AutomaticAttention().choose(problem(**long))[0] == ChunkedAttention()
+
+
+def test_a_length_that_devices_do_not_divide_is_refused():
+  attention, x = Attention(num_heads=3, head_dim=2), normal(1, 6, 6)
+  layout = Partitioning(sequence=4)
+  with layout.activate(layout.mesh()):
+    params = jax.eval_shape(attention.init, jax.random.key(0), x)
+    with pytest.raises(
+      UserError, match="a length of 6 does not divide over Pa"
+    ):
+      jax.eval_shape(attention.apply, params, x)
 
 
 def test_what_is_chosen_is_told_once_to_who_listens():

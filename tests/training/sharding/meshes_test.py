@@ -114,6 +114,15 @@ def test_stages_lie_on_slices_of_their_own():
       "choose one of 1, 2, 4, 8",
     ),
     (
+      {"expert": 2, "sequence": 3},
+      "Partitioning.sequence is 3, which does not divide 4 devices of a slice; "
+      "choose one of 1, 2, 4",
+    ),
+    (
+      {"sequence": 2, "num_stages": 2},
+      "Partitioning.sequence does not go with Partitioning.num_stages: the sta",
+    ),
+    (
       {"expert": 2, "fsdp": 8},
       "fsdp=8 and num_partitions=1 do not divide 4 devices; meshes that do",
     ),

@@ -203,6 +203,34 @@ def test_experts_on_several_devices_are_those_of_one(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+  ("kind", "number", "sizes", "microbatches"),
+  [
+    ("decoder_only", 2, {"sequence": 2}, 1),
+    ("encoder_decoder", 8, {"sequence": 4, "num_partitions": 2}, 2),
+  ],
+)
+def test_lengths_on_several_devices_are_those_of_one(
+  kind, number, sizes, microbatches, assert_close
+):
+  """Devices hold some of the tokens, and gather the keys of the others."""
+  program = make_program(
+    kind,
+    partitioning_lib.Partitioning(**sizes),
+    jax.devices()[:number],
+    num_microbatches=microbatches,
+  )
+  found, expected = run(program, kind, initial_state(kind)), on_one_device(kind)
+  assert_close(found.sums, expected.sums)
+  assert_close(found.state.opt_state[1], expected.state.opt_state[1])
+  assert_close(found.state.params, expected.state.params)
+  length, rows = (36, 8) if kind == "decoder_only" else (24, 4)
+  scores = f"tensor<{rows}x8x{length}x{length}xf32>"
+  assert scores in found.lowered
+  assert f"{length}x{length}" not in found.compiled.as_text()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_activations_are_constrained(kind, name):
   lowered = on_mesh(kind, name).lowered

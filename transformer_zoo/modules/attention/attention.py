@@ -199,6 +199,8 @@ class Attention(nn.Module):
       deterministic: no dropout.
     """
     to_itself = memory_BMD is None
+    if decoding is None and not self.is_initializing():
+      axes.check_length(x_BLD.shape[1])
     if positions is None:
       positions = Positions.of_length(x_BLD.shape[1])
     of_itself = None
@@ -432,7 +434,9 @@ class Attention(nn.Module):
     y_BLHK = y.reshape(*y.shape[:-1], num_heads, self.head_dim)
     if self.norm is not None and name != "value":
       y_BLHK = self.norm.copy(name=f"{name}_norm")(y_BLHK)
-    return axes.constrain(y_BLHK, "batch", "length", "heads", "kv")
+    # A query needs the keys of all tokens, those of other devices too.
+    length = "length" if name == "query" else None
+    return axes.constrain(y_BLHK, "batch", length, "heads", "kv")
 
 
 def _with_one_gradient(memory_BMD: jax.Array) -> jax.Array:

@@ -15,17 +15,6 @@ from transformer_zoo.modules.attention.dot_product import pad_axis
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.attention.dot_product import whole_groups
 
-# Lengths are whole on every device, whatever the rules say of them elsewhere: a
-# query needs all keys, and its row of the mask has to lie where it does.
-LOGICAL_AXES = {
-  **dict.fromkeys(
-    ("query_BLHK", "key_BMGK", "value_BMGK"), ("batch", None, "heads", "kv")
-  ),
-  "mask_B1LM": ("batch", None, None, None),
-  "bias_1HLM": ("batch", "heads", None, None),
-  "keep_BH1M": ("batch", "heads", None, None),
-}
-
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +40,24 @@ class ChunkedAttention(Kernel):
   def attend(
     self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
   ):
+    given = query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
+    if axes.num_parts_of_length() == 1:
+      return self._attend(*given)
+    # Else the chunks, which are computed in turn, were whole on every device.
+    key_BMGK, value_BMGK = whole_groups(query_BLHK, key_BMGK, value_BMGK)
+    arrays, absent = _laid_out(
+      query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
+    )
+
+    def attend(*values):
+      return self._attend(**dict(zip(arrays, values, strict=True)), **absent)
+
+    return axes.over_mesh(attend, *zip(*arrays.values(), strict=True))
+
+  def _attend(
+    self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
+  ):
+    """Returns [B, L, H, K] of the queries that a device has."""
     length = query_BLHK.shape[1]
     if length <= self.queries:
       return REFERENCE.attend(
@@ -108,25 +115,54 @@ class RowwiseAttention(Kernel):
     self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
   ):
     key_BMGK, value_BMGK = whole_groups(query_BLHK, key_BMGK, value_BMGK)
-    given = {
-      "query_BLHK": query_BLHK,
-      "key_BMGK": key_BMGK,
-      "value_BMGK": value_BMGK,
-      "mask_B1LM": mask_B1LM,
-      "bias_1HLM": bias_1HLM,
-      "keep_BH1M": keep_BH1M,
-    }
-    absent = {name: None for name, x in given.items() if x is None}
+    arrays, absent = _laid_out(
+      query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
+    )
+    queries = query_BLHK.shape[1] // axes.num_parts_of_length()
     return by_rows(
       functools.partial(REFERENCE.attend, **absent),
-      {
-        name: (x, LOGICAL_AXES[name])
-        for name, x in given.items()
-        if x is not None
-      },
-      pairs=query_BLHK.shape[1] * key_BMGK.shape[1],
+      arrays,
+      pairs=queries * key_BMGK.shape[1],
       group_bytes=self.group_bytes,
     )
+
+
+def logical_axes(
+  of_queries: str | None = None,
+) -> dict[str, tuple[str | None, ...]]:
+  """The logical axes of what attention reads, by name.
+
+  Keys are whole on every device, whatever the rules say of lengths elsewhere: a
+  query needs all of them. Its row of the mask has to lie where it does.
+
+  Args:
+    of_queries: As of `axes.of_queries`.
+  """
+  of_keys = "batch", None, "heads", "kv"
+  return {
+    "query_BLHK": ("batch", of_queries, "heads", "kv"),
+    "key_BMGK": of_keys,
+    "value_BMGK": of_keys,
+    "mask_B1LM": ("batch", None, of_queries, None),
+    "bias_1HLM": ("batch", "heads", of_queries, None),
+    "keep_BH1M": ("batch", "heads", of_queries, None),
+  }
+
+
+def _laid_out(*given):
+  """Arrays with their logical axes by name, and None by name for the others.
+
+  Args:
+    *given: The arguments of `Kernel.attend`, in their order.
+  """
+  logical = logical_axes(axes.of_queries())
+  arrays, absent = {}, {}
+  for (name, of_array), x in zip(logical.items(), given, strict=True):
+    if x is None:
+      absent[name] = None
+    else:
+      arrays[name] = x, of_array
+  return arrays, absent
 
 
 def by_rows(

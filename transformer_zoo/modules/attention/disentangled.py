@@ -216,7 +216,7 @@ class DisentangledAttention(nn.Module):
       arrays["keys_B"] = draw.keys_B()
       if axes.partitions("heads") > 1:
         arrays["heads_1H"] = jnp.arange(heads)[None]
-    logical = chunked.LOGICAL_AXES | _LOGICAL_AXES
+    logical = chunked.logical_axes() | _LOGICAL_AXES
     return chunked.by_rows(
       functools.partial(_attend, draw=draw),
       {name: (x, logical[name]) for name, x in arrays.items()},

@@ -181,6 +181,9 @@ class SplashAttention(Kernel):
     return kernel(query_HLK, key_GMK, value_GMK)
 
 
+_OF_DEVICES = {"tpu": SplashAttention(), "gpu": CudnnAttention()}
+
+
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class AutomaticAttention(KernelChoice):
@@ -204,7 +207,11 @@ class AutomaticAttention(KernelChoice):
     mesh = jax.sharding.get_abstract_mesh()
     size = 4 * int(np.prod(problem.shape)) // max(1, mesh.size)
     scores = f"{size / 2**20:,.0f} MB of scores on a device"
-    if tracing.platform() == "tpu" and size >= self.fused_bytes:
+    # Those of devices alone have whole lengths.
+    shares_length = axes.num_parts_of_length() > 1
+    of_devices = {} if shares_length else _OF_DEVICES
+    may_fuse = tracing.platform() == "tpu" and not shares_length
+    if may_fuse and size >= self.fused_bytes:
       from transformer_zoo.modules.attention.fused import FusedAttention
 
       if FusedAttention().refusal(problem) is None:
@@ -223,9 +230,7 @@ class AutomaticAttention(KernelChoice):
 
     if is_rowwise:
       return chunked.RowwiseAttention(), scores
-    fused = {"tpu": SplashAttention(), "gpu": CudnnAttention()}.get(
-      tracing.platform()
-    )
+    fused = of_devices.get(tracing.platform())
     if fused is None:
       return chunked.ChunkedAttention(), scores
     refusal = fused.refusal(problem)

@@ -4,7 +4,7 @@
 the heads, features and words of each layer. The network is busiest along
 `model` and least busy along `data`, the only axis that runs across slices.
 Where experts are shared out there is an axis `expert` too, along which rows of
-a batch lie as along `fsdp`.
+a batch lie as along `fsdp`; where texts are, an axis `sequence`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +23,8 @@ BATCH_AXES = ("data", "fsdp")
 # Devices that share experts out, after those of `BATCH_AXES`, where there are
 # some; rows lie over them too.
 EXPERT = "expert"
+# Devices that share the tokens of each row out, before those of `model`.
+SEQUENCE = "sequence"
 # The stages of a pipeline, before the others where there are some.
 STAGE = "stage"
 # What the sizes of `AXES` are printed as.
@@ -37,6 +39,7 @@ def make_mesh(
   num_slices: int,
   num_stages: int = 1,
   expert: int = 1,
+  sequence: int = 1,
 ) -> jax.sharding.Mesh:
   """Lays devices out.
 
@@ -49,6 +52,7 @@ def make_mesh(
     num_stages: devices along the axis `stage`, which the mesh has if they are
       more than one; stages lie on slices of their own if there are several.
     expert: devices along the axis `expert`, which the mesh has likewise.
+    sequence: devices along the axis `sequence`, likewise.
 
   Raises:
     UserError: the devices do not divide as asked; with the meshes that do.
@@ -56,19 +60,23 @@ def make_mesh(
   slices = _slices(devices, num_slices)
   if num_stages > 1:
     return _with_stages(slices, fsdp, num_partitions, num_stages, expert)
-  if len(devices) // len(slices) % expert:
-    raise UserError(
-      f"Partitioning.expert is {expert}, which does not divide "
-      f"{_devices(len(devices) // len(slices))} of a slice; choose one of "
-      f"{', '.join(map(str, _divisors(len(devices) // len(slices))))}"
-    )
+  more = {EXPERT: expert, SEQUENCE: sequence}
+  left = len(devices) // len(slices)
+  for name, size in more.items():
+    if left % size:
+      raise UserError(
+        f"Partitioning.{name} is {size}, which does not divide "
+        f"{_devices(left)} of a slice; choose one of "
+        f"{', '.join(map(str, _divisors(left)))}"
+      )
+    left //= size
   data, fsdp, model = _sizes(
-    len(devices) // expert, len(slices), fsdp, num_partitions
+    left * len(slices), len(slices), fsdp, num_partitions
   )
-  shape = (data // len(slices), fsdp, expert, model)
-  axes = (*BATCH_AXES, EXPERT, "model")
-  if expert == 1:
-    shape, axes = (data // len(slices), fsdp, model), AXES
+  sizes = {"data": data // len(slices), "fsdp": fsdp}
+  sizes |= {name: size for name, size in more.items() if size > 1}
+  sizes["model"] = model
+  shape, axes = tuple(sizes.values()), tuple(sizes)
   laid_out = [
     mesh_utils.create_device_mesh(
       shape,

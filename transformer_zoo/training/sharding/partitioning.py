@@ -72,6 +72,9 @@ class Partitioning:
     expert: devices along the `expert` axis, each of which holds its share of
       the experts (modules/sparse/experts.py) and its rows of the batch, whose
       tokens are exchanged by all-to-all; 1 for no such axis.
+    sequence: devices along the `sequence` axis, each of which holds its share
+      of the tokens of every row, and gathers the keys and values of the others;
+      1 for no such axis.
     rules: ordered (logical axis, mesh axes or None). Of an array, each axis
       gets the first rule of its name whose mesh axes are still free when the
       rules are gone through in their order.
@@ -82,14 +85,20 @@ class Partitioning:
   num_slices: int = -1
   num_stages: int = 1
   expert: int = 1
+  sequence: int = 1
   rules: Rules = STANDARD_RULES
 
   def __post_init__(self):
-    for name in ("num_stages", "expert"):
+    for name in ("num_stages", "expert", "sequence"):
       if getattr(self, name) < 1:
         raise UserError(
           f"Partitioning.{name} is {getattr(self, name)}; it must be at least 1"
         )
+    if self.sequence > 1 and self.num_stages > 1:
+      raise UserError(
+        "Partitioning.sequence does not go with Partitioning.num_stages: the "
+        "stages of a pipeline have whole rows; leave one of the two 1"
+      )
     for logical, mesh_axes in self.rules:
       axes.names(logical)
       for mesh_axis in axes.each(mesh_axes):
@@ -121,11 +130,12 @@ class Partitioning:
       num_slices=self.num_slices,
       num_stages=self.num_stages,
       expert=self.expert,
+      sequence=self.sequence,
     )
 
   @property
   def rules_in_force(self) -> Rules:
-    """The rules, with layers over the stages and experts over their devices.
+    """The rules, with what the axes of other sizes than 1 share out.
 
     Rows lie over the devices of the experts too, but in arrays that have an
     axis of experts themselves.
@@ -133,6 +143,8 @@ class Partitioning:
     rules = self.rules
     if self.num_stages > 1:
       rules = _ruled(rules, "layers", meshes.STAGE)
+    if self.sequence > 1:
+      rules = _ruled(rules, "length", meshes.SEQUENCE)
     if self.expert > 1:
       rules = _ruled(rules, "expert", meshes.EXPERT)
       own = [rule for rule in rules if rule[0] == "expert"]
@@ -173,7 +185,11 @@ class Partitioning:
     if mesh_axes == rows:
       choices.append(f"a multiple of {over}")
     num_slices = meshes.number_of_slices(mesh, self.num_slices)
-    others = {meshes.STAGE: self.num_stages, meshes.EXPERT: self.expert}
+    others = {
+      meshes.STAGE: self.num_stages,
+      meshes.EXPERT: self.expert,
+      meshes.SEQUENCE: self.sequence,
+    }
     count = mesh.size // math.prod(others.values())
     fitting = [
       sizes
