@@ -76,7 +76,7 @@ UNIVERSAL = "stacks/universal.gin"
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
   "bloom", "gemma2", "gemma3", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama",
-  "lm", "olmo2", "prefix_lm", "qwen3", "shared",
+  "lm", "modernbert_decoder", "olmo2", "prefix_lm", "qwen3", "shared",
 )  # fmt: skip
 # As far as texts are long here, of whose rows it is less than a third.
 NEAR = {"LOCAL_RADIUS": 8}

@@ -39,7 +39,10 @@ SITES = {
   ),
   "shared": T5_DECODER_ONLY + T5_DECODER,
   **dict.fromkeys(
-    ("lm", "prefix_lm", "llama", "gemma2", "gemma3", "olmo2", "qwen3"),
+    (
+      *("lm", "prefix_lm", "llama", "gemma2", "gemma3", "olmo2", "qwen3"),
+      "modernbert_decoder",
+    ),
     T5_DECODER_ONLY,
   ),
   **dict.fromkeys(LIKE_GPT, GPT),

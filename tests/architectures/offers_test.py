@@ -15,7 +15,8 @@ OTHERS = {
     _CONTINUES,
   ),
   **dict.fromkeys(
-    ("gemma2", "gemma3", "olmo2", "prefix_lm", "qwen3"), _CONTINUES
+    ("gemma2", "gemma3", "modernbert_decoder", "olmo2", "prefix_lm", "qwen3"),
+    _CONTINUES,
   ),
   **dict.fromkeys(tiny_models.ENCODERS, _READS),
   "unilm": (("encoder",), "masks", "both"),

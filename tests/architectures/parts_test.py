@@ -75,6 +75,12 @@ OWN = {
   "longt5": GATED_T5,
   "mbart": {**BART, "connections": "pre_norm"},
   "mt5": GATED_T5,
+  "modernbert_decoder": {
+    "attention": "scaled",
+    "connections": "pre_norm",
+    "normalization": "layer_norm_without_bias",
+    "positions": "rotary",
+  },
   "olmo2": {
     **LLAMA,
     "attention": ("normalized_together", "scaled"),

@@ -34,7 +34,11 @@ VARIANTS = [
 ]
 # The others are looped or scanned above: these are both.
 WHOLE = [
-  *((name,) for name in tiny_models.ARCHITECTURES),
+  *(
+    (name,)
+    for name in tiny_models.ARCHITECTURES
+    if name not in tiny_models.UNSCANNED
+  ),
   WITH_LSTM,
   *OF_STACKS,
 ]

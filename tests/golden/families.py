@@ -134,6 +134,15 @@ _QWEN_3 = {
   "model_type": "qwen3",
   "head_dim": 10,
 }
+_MODERNBERT_DECODER = {
+  **_IDS,
+  "model_type": "modernbert-decoder",
+  "hidden_size": 24,
+  "intermediate_size": 36,
+  "num_hidden_layers": 4,
+  "num_attention_heads": 3,
+  "local_attention": 10,
+}
 
 CONFIGS: dict[str, dict[str, Any]] = {
   "t5_1_0": {**_T5, "model_type": "t5", "feed_forward_proj": "relu"},
@@ -315,6 +324,23 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "layer_types": ["sliding_attention", *["full_attention"] * 2],
     "tie_word_embeddings": True,
   },
+  "modernbert_decoder": _MODERNBERT_DECODER,
+  "modernbert_decoder_other_options": {
+    **_MODERNBERT_DECODER,
+    "hidden_activation": "silu",
+    "norm_eps": 1e-3,
+    "norm_bias": True,
+    "attention_bias": True,
+    "mlp_bias": True,
+    "classifier_bias": True,
+    "classifier_activation": "relu",
+    "layer_types": ["sliding_attention", *["full_attention"] * 3],
+    "rope_parameters": {
+      "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+    },
+    "tie_word_embeddings": False,
+  },
 }  # fmt: skip
 # One of each class; mT5 and ByT5 are T5.1.1 of other sizes.
 RECORDED = (
@@ -322,7 +348,7 @@ RECORDED = (
   "longt5_transient_global", "marian", "gpt_1", "gpt_2",
   "gpt_neo", "llama_3", "qwen_2_windows", "gemma2", "gemma3",
   "olmo2_other_options",
-  "qwen3_other_options",
+  "qwen3_other_options", "modernbert_decoder",
 )  # fmt: skip
 
 

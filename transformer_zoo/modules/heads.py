@@ -105,6 +105,30 @@ class SoftCappedLogits(nn.Module):
 
 
 @gin.register
+class LogitsOfTransform(nn.Module):
+  """Logits of what a transform makes of the hidden states.
+
+  ModernBERT's decoders have a projection, an activation and a norm before their
+  softmax (Ettin: Weller et al. 2025).
+
+  Attributes:
+    softmax: `TiedLogits` or `LinearLogits`, whose parameters lie where its own
+      would.
+    transform: A `Transform`.
+  """
+
+  softmax: nn.Module
+  transform: nn.Module
+
+  def setup(self):
+    nn.share_scope(self, self.softmax)
+
+  def __call__(self, x_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
+    """Returns float32 logits [B, L, V]."""
+    return self.softmax(self.transform(x_BLD), embedder)
+
+
+@gin.register
 class AdaptiveLogits(nn.Module):
   """Log-probabilities of an adaptive softmax, over an `AdaptiveEmbed`.
 
@@ -300,7 +324,7 @@ class Pooler(nn.Module):
 
 @gin.register
 class Transform(nn.Module):
-  """norm(activation(dense(x))), before every head of ModernBERT.
+  """norm(activation(dense(x))), before every head of a ModernBERT.
 
   Attributes:
     activation: a key of `feed_forward.ACTIVATIONS`, or a function.

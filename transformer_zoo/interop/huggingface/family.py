@@ -255,19 +255,23 @@ class LanguageModel(Family):
   Attributes:
     has_own_softmax: Whether the softmax always has a matrix of its own, and a
       bias.
+    head: Their name of the softmax.
   """
 
   has_own_softmax: bool = False
+  head: str = "lm_head"
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
     """See `Family`."""
-    return {HEAD: self.word_table} if self._says_tied(config) else {}
+    tied = {f"{self.head}.weight": self.word_table}
+    return tied if self._says_tied(config) else {}
 
   def completed(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`."""
-    tied = self._says_tied(config) and HEAD not in stored
+    own = f"{self.head}.weight" in stored
+    tied = self._says_tied(config) and not own
     return {**config, "tie_word_embeddings": tied}
 
   def gin_files(self, found: Mapping[str, Any]) -> Sequence[str]:
@@ -282,7 +286,7 @@ class LanguageModel(Family):
     if found["tie_word_embeddings"]:
       return ()
     return links_lib.linear(
-      "lm_head", "decoder/logits_dense", bias=self.has_own_softmax
+      self.head, "decoder/logits_dense", bias=self.has_own_softmax
     )
 
   def _says_tied(self, config: Mapping[str, Any]) -> bool:

@@ -25,7 +25,12 @@ _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _THETAS = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
 
 
-def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
+def layers_with_windows(found: Mapping[str, Any]) -> list[bool]:
+  """Whether each layer sees a window alone.
+
+  Raises:
+    UserError: There are other kinds of layers, or another number of them.
+  """
   kind, kinds = found["model_type"], found["layer_types"]
   number, every = (
     found["num_hidden_layers"],
@@ -37,14 +42,19 @@ def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
     attributes.check_allowed(kind, "layer_types", name, (_GLOBAL, _LOCAL))
   if len(kinds) != number:
     attributes.check_allowed(kind, "num_hidden_layers", number, (len(kinds),))
+  return [kind == _LOCAL for kind in kinds]
+
+
+def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
   # Theirs is the farthest token that is seen, ours the first that is not.
   windows = attributes.windows_of_layers(
-    [kind == _LOCAL for kind in kinds], found["local_attention"] // 2 + 1
+    layers_with_windows(found), found["local_attention"] // 2 + 1
   )
   return {"encoder/Windows.sizes": windows}
 
 
-def _layer_types(parts: Parts) -> list[str]:
+def layer_types(parts: Parts) -> list[str]:
+  """`Attribute.of` the kind of each layer."""
   banded, _ = attributes.bands(parts)
   return [_LOCAL if band else _GLOBAL for band in banded]
 
@@ -54,7 +64,12 @@ def _local_attention(parts: Parts) -> Any:
   return OMITTED if window is None else 2 * (window - 1)
 
 
-def _rotary(found: Mapping[str, Any]) -> dict[str, float]:
+def rotary_bindings(found: Mapping[str, Any]) -> dict[str, float]:
+  """The bindings of `Rotary`, of layers that see all and of the others.
+
+  Raises:
+    UserError: The positions are stretched, or of other layers.
+  """
   kind, given = found["model_type"], found["rope_parameters"] or {}
   thetas = {name: found[attribute] for name, attribute in _THETAS.items()}
   for name, table in given.items():
@@ -71,7 +86,8 @@ def _rotary(found: Mapping[str, Any]) -> dict[str, float]:
   }
 
 
-def _rope_parameters(parts: Parts) -> dict[str, Any]:
+def rope_parameters(parts: Parts) -> dict[str, Any]:
+  """The tables of frequencies that new versions read."""
   rotary = parts.attention.rotary
   thetas = {_GLOBAL: rotary.theta, _LOCAL: rotary.local_theta or rotary.theta}
   return {
@@ -144,7 +160,8 @@ def _pooling(parts: Parts) -> Any:
   return "mean" if parts.model.averages else "cls"
 
 
-_ATTRIBUTES = bert.COMMON.changed(
+# Those of the layers of encoders and decoders.
+OF_LAYERS = (
   Attribute("hidden_activation", "gelu", "GatedMlp.activation"),
   Attribute("norm_eps", 1e-5, "LayerNorm.epsilon"),
   Attribute("norm_bias", False, "LayerNorm.use_bias"),
@@ -160,15 +177,20 @@ _ATTRIBUTES = bert.COMMON.changed(
     ("wi/Linear.use_bias", "wo/Linear.use_bias"),
     "mlp.wo.use_bias",
   ),
-  Attribute("decoder_bias", True, _bias_of_softmax, _has_bias_of_softmax),
-  Attribute("layer_types", None, _windows, _layer_types, kind=list),
   Attribute("global_attn_every_n_layers", 3),
-  Attribute("local_attention", 128, of=_local_attention),
   Attribute("global_rope_theta", 160000.0),
   Attribute("local_rope_theta", 10000.0),
-  Attribute("rope_parameters", None, _rotary, _rope_parameters, kind=dict),
+  Attribute(
+    "rope_parameters", None, rotary_bindings, rope_parameters, kind=dict
+  ),
   Attribute("embedding_dropout", 0.0, "embedding/Dropout.rate"),
   Attribute("mlp_dropout", 0.0, "hidden/Dropout.rate"),
+)
+_ATTRIBUTES = bert.COMMON.changed(
+  *OF_LAYERS,
+  Attribute("decoder_bias", True, _bias_of_softmax, _has_bias_of_softmax),
+  Attribute("layer_types", None, _windows, layer_types, kind=list),
+  Attribute("local_attention", 128, of=_local_attention),
   bert.dropout_of_heads(
     "classifier_dropout", 0.0, (*bert.OF_TEXTS, "tags", "spans")
   ),
@@ -216,15 +238,11 @@ class Modernbert(bert.Bert):
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
     """See `Family`; the embeddings' norm serves the first attention."""
-    unread = ["encoder/layers_0/pre_attention_layer_norm/scale"]
-    unread.append("encoder/layers_0/pre_attention_layer_norm/bias")
-    has_bias = self.read(config)["norm_bias"]
-    return [
-      link
-      for link in super().links(config)
-      if link.ours[0] not in unread
-      and (has_bias or not link.ours[0].endswith("norm/bias"))
-    ]
+    return without_absent_norms(
+      super().links(config),
+      "encoder/layers_0/pre_attention_layer_norm",
+      has_bias=self.read(config)["norm_bias"],
+    )
 
   def links_inside(
     self, found: Mapping[str, Any], theirs: str, ours: str
@@ -234,10 +252,7 @@ class Modernbert(bert.Bert):
     yield from _side_by_side(
       f"{theirs}attn.Wqkv", attention, bias=found["attention_bias"]
     )
-    gate_and_value = [f"{ours}mlp/{n}" for n in ("wi_0", "wi_1")]
-    yield from _side_by_side(
-      f"{theirs}mlp.Wi", gate_and_value, bias=found["mlp_bias"]
-    )
+    yield from gate_and_value(found, theirs, ours)
 
   def links_of_heads(self, found: Mapping[str, Any]) -> Iterator[Link]:
     """See `Family`."""
@@ -277,6 +292,32 @@ class Modernbert(bert.Bert):
     known = ("head.dense.weight", "classifier.weight", "decoder.weight")
     kept = [n for n in stored if n.startswith(self.prefix) or n in known]
     return super()._stored_class(config, kept)
+
+
+def without_absent_norms(
+  links: Sequence[Link], first: str, *, has_bias: bool
+) -> list[Link]:
+  """Returns links but those of norms, or of their biases, that are not there.
+
+  Args:
+    links: Links of all layers.
+    first: The norm of the first layer, which the embeddings' stands for.
+    has_bias: Whether norms have biases.
+  """
+  return [
+    link
+    for link in links
+    if not link.ours[0].startswith(f"{first}/")
+    and (has_bias or not link.ours[0].endswith("norm/bias"))
+  ]
+
+
+def gate_and_value(
+  found: Mapping[str, Any], theirs: str, ours: str
+) -> Iterator[Link]:
+  """`Family.links_inside` of the gate and the value, which are one matrix."""
+  names = [f"{ours}mlp/{name}" for name in ("wi_0", "wi_1")]
+  yield from _side_by_side(f"{theirs}mlp.Wi", names, bias=found["mlp_bias"])
 
 
 def _side_by_side(theirs, ours, *, bias: bool) -> Iterator[Link]:
