@@ -20,6 +20,7 @@ from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training.monitoring.norms import Norms
+from transformer_zoo.training.optimizers import shared
 from transformer_zoo.training.state import TrainState
 
 # (params, batch, dropout key) -> terms; a model is already bound.
@@ -46,7 +47,8 @@ def train_step(
     key: the run's dropout key; the step is folded in here.
     objective: the terms of the loss of parameters on a batch.
     optimizer: makes updates of gradients; one of extra arguments is given the
-      parameters of the whole model as `of_model`.
+      parameters of the whole model as `of_model`. `shared.AtAnotherPoint` says
+      where the gradient is taken; others take it at the parameters.
     norms: The function of the norms to report (monitoring/norms.py).
     trainable: The parameters that are trained; no others have gradients.
     takes_updates: Whether the objective takes `updated`, the function from
@@ -59,7 +61,9 @@ def train_step(
     the state before, `parameter_norms`.
   """
   dropout_key = jax.random.fold_in(key, state.step)
-  trained = trainable.select(state.params)
+  trained = point = trainable.select(state.params)
+  if isinstance(optimizer, shared.AtAnotherPoint):
+    point = optimizer.point(trained, state.opt_state)
   optimizer = optax.with_extra_args_support(optimizer)
 
   def update(gradients):
@@ -81,7 +85,7 @@ def train_step(
     return objective(trainable.replace(state.params, trained), *arguments)
 
   gradients, sums = gradients_of(
-    loss_of, trained, batch, dropout_key, **accumulating
+    loss_of, point, batch, dropout_key, **accumulating
   )
   gradients, updates, params, opt_state = update(gradients)
   sums = {**sums, "gradient_norm": optax.tree.norm(gradients)}

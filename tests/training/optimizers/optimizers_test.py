@@ -13,6 +13,7 @@ import pytest
 from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo.errors import UserError
+from transformer_zoo.objectives.terms import Term
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers import shared
@@ -22,10 +23,15 @@ from transformer_zoo.training.optimizers.adam import adamw
 from transformer_zoo.training.optimizers.lamb import lamb
 from transformer_zoo.training.optimizers.lion import lion
 from transformer_zoo.training.optimizers.muon import muon
+from transformer_zoo.training.optimizers.schedule_free import schedule_free
 from transformer_zoo.training.optimizers.sgd import sgd
 from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.step import train_step
 
-ALL = {f.__name__: f for f in (adafactor, adam, adamw, lamb, lion, muon, sgd)}
+ALL = {
+  f.__name__: f
+  for f in (adafactor, adam, adamw, lamb, lion, muon, schedule_free, sgd)
+}
 RATE = schedules.linear(0.1, 6, warmup_steps=2)
 ALONE = {"kernel": (6, 4), "scale": (4,)}
 
@@ -103,6 +109,48 @@ def test_equals_optax(name):
   for key in params:
     assert np.any(found[key] != params[key])
     np.testing.assert_allclose(found[key], expected[key], rtol=2e-5, atol=1e-6)
+
+
+def test_schedule_free_has_the_average_that_optax_evaluates():
+  """Gradients depend on where they are taken; decayed matrices too."""
+  start = {key: draw(shape, 0) for key, shape in ALONE.items()}
+  target = {key: draw(shape, 1) for key, shape in ALONE.items()}
+  rate, decay = schedules.constant(0.1, warmup_steps=3), {"weight_decay": 0.2}
+
+  def objective(params, batch, key):
+    del batch, key
+    apart = jax.tree.map(
+      lambda a, b: jnp.sum(jnp.abs(a - b) ** 3), params, target
+    )
+    total = sum(jax.tree.leaves(apart))
+    return {"all": Term(total, jnp.float32(1.0), {"loss_sum": total})}
+
+  ours = schedule_free(rate, **decay)
+  step = jax.jit(
+    functools.partial(train_step, objective=objective, optimizer=ours)
+  )
+  state = TrainState(jnp.int32(0), start, ours.init(start))
+  theirs = optax.contrib.schedule_free(
+    optax.chain(
+      optax.scale_by_adam(b1=0.0),
+      optax.add_decayed_weights(0.2, matrices),
+      optax.scale_by_learning_rate(rate),
+    ),
+    rate,
+  )
+  params, opt_state = start, theirs.init(start)
+  of_loss = jax.jit(jax.grad(lambda p: objective(p, None, None)["all"].total))
+  update = jax.jit(theirs.update)
+  for _ in range(12):
+    state, _ = step(state, {}, jax.random.key(0))
+    updates, opt_state = update(of_loss(params), opt_state, params)
+    params = optax.apply_updates(params, updates)
+  expected = optax.contrib.schedule_free_eval_params(opt_state, params)
+  for key in ALONE:
+    assert np.max(np.abs(expected[key] - params[key])) > 1e-3
+    np.testing.assert_allclose(
+      state.params[key], expected[key], rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -5,6 +5,7 @@ are scales and biases. So scanned and looped layers train alike.
 """
 
 from collections.abc import Callable
+import dataclasses
 import functools
 import inspect
 import math
@@ -29,9 +30,25 @@ _ALLOWED = {
   **dict.fromkeys(("decay_exponent", "min_dim_size_to_factor"), _AT_LEAST_0),
   "clipping_threshold": _ABOVE_0,
   "rms": _ABOVE_0,
+  "average_share": (lambda x: 0 < x <= 1, "above 0 and at most 1"),
   "num_iterations": _COUNT,
   "clip_norm": _NORM,
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class AtAnotherPoint:
+  """An optimizer whose gradients are not those at the parameters.
+
+  Attributes:
+    init: As of `optax.GradientTransformation`.
+    update: The same; it is given the parameters.
+    point: (parameters, state) -> where the gradient is taken.
+  """
+
+  init: optax.TransformInitFn
+  update: optax.TransformUpdateFn
+  point: Callable[[optax.Params, optax.OptState], optax.Params]
 
 
 def checked(
