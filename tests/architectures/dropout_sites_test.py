@@ -32,7 +32,7 @@ LIKE_GPT = ("bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j")
 SITES = {
   **dict.fromkeys(
     (
-      *("t5_1_0", "t5_1_1", "mt5", "umt5", "byt5", "longt5"),
+      *("t5_1_0", "t5_1_1", "mt5", "umt5", "byt5", "longt5", "t5gemma"),
       "llama_encoder_decoder",
     ),
     T5_ENCODER + T5_DECODER,

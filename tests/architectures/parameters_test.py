@@ -60,6 +60,10 @@ EXACT = {
   ("modernbert_decoder", "ettin_150m"): 149_655_232,
   ("olmo2", "olmo2_1b"): 1_484_916_736,
   ("qwen3", "qwen3_0_6b"): 596_049_920,
+  ("t5gemma", "t5gemma_9b_2b"): 12_292_375_296,
+  ("t5gemma", "t5gemma_s"): 312_517_632,
+  ("t5gemma", "t5gemma_b"): 591_490_560,
+  ("t5gemma", "t5gemma_xl"): 3_766_980_608,
 }
 # Without the heads of pre-training and the mask decoder, as Google's table of
 # small models and `transformers` count ALBERT, BERT and DeBERTa; ELECTRA

@@ -49,16 +49,17 @@ GEMMA = {
   "feed_forward": "geglu",
   "normalization": "zero_centred_rms_norm",
 }
+GEMMA_2 = {
+  **GEMMA,
+  "attention": ("scaled", "soft_capped"),
+  "softmax": "soft_capped",
+}
 # The parts of each folder that an architecture has already.
 OWN = {
   "bart": BART,
   "bloom": {**GPT_2, "positions": "alibi"},
   "byt5": GATED_T5,
-  "gemma2": {
-    **GEMMA,
-    "attention": ("scaled", "soft_capped"),
-    "softmax": "soft_capped",
-  },
+  "gemma2": GEMMA_2,
   "gemma3": {**GEMMA, "softmax": "tied"},
   "gpt_1": {**GPT_2, "connections": "post_norm", "positions": "learned"},
   "gpt_2": GPT_2,
@@ -95,6 +96,7 @@ OWN = {
   "shared": T5,
   "t5_1_0": T5,
   "t5_1_1": GATED_T5,
+  "t5gemma": GEMMA_2,
   "transformer_2017": {
     **T5,
     "attention": "scaled",
@@ -203,8 +205,11 @@ def test_feed_forward_networks_have_as_many_parameters(architecture, part):
 REFUSED = {
   ("umt5", "connections/fixup.gin"),
   # A context of bounded scores adds no vectors by distance.
-  ("gemma2", "positions/music_transformer.gin"),
-  ("gemma2", "positions/shaw.gin"),
+  *(
+    (name, f"positions/{part}.gin")
+    for name in ("gemma2", "t5gemma")
+    for part in ("music_transformer", "shaw")
+  ),
 }
 # What takes the places of several folders: of two files the later one counts.
 SEVERAL_PLACES = (

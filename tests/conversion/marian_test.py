@@ -338,6 +338,9 @@ def test_who_asks_for_greedy_search_gets_one_output(given, number):
     ({"decoder_start_token_id": 0, "pad_token_id": 1}, {}, 0),
     ({"pad_token_id": 1}, {"decoder_start_token_id": 1}, None),
     ({"decoder_start_token_id": 0}, {"decoder_start_token_id": 5}, 5),
+    ({"model_type": "t5gemma"}, {}, 2),
+    ({"model_type": "t5gemma", "decoder": {"bos_token_id": 5}}, None, 5),
+    ({"model_type": "t5gemma", "bos_token_id": 0}, None, None),
   ],
 )
 def test_what_a_decoder_is_first_fed(config, generation, expected, tmp_path):

@@ -125,6 +125,36 @@ _GEMMA_3 = {
   "query_pre_attn_scalar": 14,
   "sliding_window": 5,
 }
+_OF_BOTH_SIDES = {
+  "vocab_size": VOCAB_SIZE,
+  "hidden_size": 24,
+  "intermediate_size": 36,
+  "num_hidden_layers": 2,
+  "num_attention_heads": 6,
+  "num_key_value_heads": 2,
+  "head_dim": 10,
+  "query_pre_attn_scalar": 14,
+  "sliding_window": 5,
+  "attn_logit_softcapping": 2.0,
+  "final_logit_softcapping": 3.0,
+}
+_T5GEMMA = {
+  "model_type": "t5gemma",
+  "pad_token_id": PADDING,
+  "eos_token_id": 1,
+  "decoder_start_token_id": 2,
+  "vocab_size": VOCAB_SIZE,
+  "encoder": _OF_BOTH_SIDES,
+  "decoder": _OF_BOTH_SIDES,
+}
+_OTHER_OPTIONS_OF_BOTH = {
+  **_OF_BOTH_SIDES,
+  "attention_bias": True,
+  "final_logit_softcapping": None,
+  "hidden_activation": "silu",
+  "rms_norm_eps": 1e-3,
+  "rope_theta": 500.0,
+}
 _OLMO_2 = {
   **_LLAMA,
   "model_type": "olmo2",
@@ -303,6 +333,25 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "tie_word_embeddings": False,
   },
+  "t5gemma": _T5GEMMA,
+  "t5gemma_other_options": {
+    **_T5GEMMA,
+    "tie_word_embeddings": False,
+    "decoder": _OTHER_OPTIONS_OF_BOTH,
+    "encoder": {
+      **_OTHER_OPTIONS_OF_BOTH,
+      "vocab_size": VOCAB_SIZE + 3,
+      "hidden_size": 42,
+      "intermediate_size": 28,
+      "num_hidden_layers": 3,
+      "num_attention_heads": 3,
+      "num_key_value_heads": 1,
+      "head_dim": 8,
+      "query_pre_attn_scalar": 9,
+      "layer_types": ["full_attention", *["sliding_attention"] * 2],
+      "sliding_window": 3,
+    },
+  },
   "olmo2": _OLMO_2,
   "olmo2_other_options": {
     **_OLMO_2,
@@ -347,8 +396,8 @@ RECORDED = (
   "t5_1_0", "t5_1_1", "umt5", "switch_transformers",
   "longt5_transient_global", "marian", "gpt_1", "gpt_2",
   "gpt_neo", "llama_3", "qwen_2_windows", "gemma2", "gemma3",
-  "olmo2_other_options",
-  "qwen3_other_options", "modernbert_decoder",
+  "t5gemma_other_options", "olmo2_other_options", "qwen3_other_options",
+  "modernbert_decoder",
 )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ SIZES = {
   "shared": "t5_1_0_small",
   "t5_1_0": "t5_1_0_small",
   "t5_1_1": "t5_1_1_small",
+  "t5gemma": "t5gemma_9b_2b",
   "transformer_2017": "transformer_2017_base",
   "umt5": "t5_1_1_small",
   "unilm": "bert_tiny",

@@ -17,6 +17,7 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 
 _BAD_WORDS = "bad_words_ids"
@@ -173,6 +174,8 @@ def start_id(folder: pathlib.Path) -> int | None:
   }
   starts = [content.get("decoder_start_token_id") for content in said.values()]
   start = next((i for i in reversed(starts) if i is not None), None)
+  if start is None and (config := said.get(directory.CONFIG)):
+    start = family_of(config).first_fed(config)
   padding = attributes.padding_id(said.get(directory.CONFIG, {}), default=0)
   return None if start == padding else start
 

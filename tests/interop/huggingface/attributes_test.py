@@ -161,7 +161,7 @@ def test_more_published_configurations(name):
   assert expected.items() <= architecture(config).bindings.items()
 
 
-@pytest.mark.parametrize("kind", ["t5", "mt5", "umt5", "marian"])
+@pytest.mark.parametrize("kind", ["t5", "mt5", "umt5", "marian", "t5gemma"])
 def test_what_the_decoder_is_first_fed(kind):
   bare = {"model_type": kind}
   padding = architecture(bare).bindings["EncoderDecoder.pad_id"]

@@ -85,15 +85,16 @@ def test_more_layers_than_tensors(tmp_path, family, number):
   """Refused before anything is built that is as long as the model is deep."""
   config = {"model_type": family.kind}
   layers = family.num_layers(config)
-  for name in (
-    "num_hidden_layers",
-    "num_hidden_groups",  # the layers of ALBERT that have parameters
-    "num_decoder_layers",
-    "decoder_layers",
+  for change in (
+    {"num_hidden_layers": number},
+    {"num_hidden_groups": number},  # layers of ALBERT that have parameters
+    {"num_decoder_layers": number},
+    {"decoder_layers": number},
+    {"decoder": {"num_hidden_layers": number}},
   ):
     with contextlib.suppress(UserError):  # It is of another family.
-      changed = family.num_layers(config | {name: number})
-      config, layers = config | {name: number}, changed
+      changed = family.num_layers(config | change)
+      config, layers = config | change, changed
   assert layers >= number
   content = {"a": np.zeros(3, np.float32), "b": np.zeros(3, np.float32)}
   with pytest.raises(UserError) as error:

@@ -41,6 +41,22 @@ GPT = {
   "n_layer": 12,
   "layer_norm_epsilon": 1e-05,
 }
+OF_T5GEMMA = {
+  "model_type": "t5_gemma_module",
+  "attention_bias": False,
+  "attention_dropout": 0.0,
+  "attn_logit_softcapping": 50.0,
+  "dropout_rate": 0.0,
+  "final_logit_softcapping": 30.0,
+  "head_dim": 256,
+  "hidden_activation": "gelu_pytorch_tanh",
+  "max_position_embeddings": 8192,
+  "query_pre_attn_scalar": 256,
+  "rms_norm_eps": 1e-06,
+  "rope_theta": 10000.0,
+  "sliding_window": 4096,
+  "vocab_size": 256000,
+}
 PUBLISHED = {
   ("t5_1_0", "t5_1_0_small"): T5_SMALL,
   ("t5_1_1", "t5_1_1_small"): T5_1_1_SMALL,
@@ -234,6 +250,31 @@ PUBLISHED = {
     "tie_word_embeddings": True,
     "use_sliding_window": False,
     "vocab_size": 151936,
+  },
+  ("t5gemma", "t5gemma_9b_2b"): {
+    "model_type": "t5gemma",
+    "classifier_dropout_rate": 0.0,
+    "decoder": {
+      **OF_T5GEMMA,
+      "cross_attention_hidden_size": 3584,
+      "hidden_size": 2304,
+      "intermediate_size": 9216,
+      "num_attention_heads": 8,
+      "num_hidden_layers": 26,
+      "num_key_value_heads": 4,
+    },
+    "dropout_rate": 0.0,
+    "encoder": {
+      **OF_T5GEMMA,
+      "hidden_size": 3584,
+      "intermediate_size": 14336,
+      "num_attention_heads": 16,
+      "num_hidden_layers": 42,
+      "num_key_value_heads": 8,
+    },
+    "is_encoder_decoder": True,
+    "pad_token_id": 0,
+    "vocab_size": 256000,
   },
 }
 

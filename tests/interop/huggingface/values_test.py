@@ -265,6 +265,9 @@ def test_attention_layers_overrule_attention_types():
     ("gemma3_text", {"layer_types": None, "sliding_window_pattern": 6}),
     ("gemma3_text", {"rope_theta": 1e6, "rope_local_base_freq": 1e4}),
     ("gemma3_text", of_near_layers(rope_theta=1e4)),
+    ("t5gemma", {"encoder": None, "decoder": {}, "vocab_size": 7}),
+    ("t5gemma", {"decoder": {"cross_attention_hidden_size": 9}}),
+    ("t5gemma", {"decoder": {"dropout_rate": 0.1, "tie_word_embeddings": 0}}),
   ],
 )
 def test_neutral_values_change_nothing(kind, config):
@@ -300,6 +303,19 @@ def test_a_mistral_without_a_window():
     ("gemma2", {"sliding_window": None}, "sliding_window=None; it takes a who"),
     ("gemma2", {"sliding_window_pattern": 3}, "sliding_window_pattern=3, whic"),
     ("gemma2", {"use_bidirectional_attention": True}, "allowed: None, False"),
+    ("t5gemma", {"encoder": 3}, "config.json of a t5gemma model has encoder=3"),
+    (
+      "t5gemma",
+      {"decoder": {"strange": 1}},
+      "config.json of a t5gemma (decoder) model has the attribute 'strange'",
+    ),
+    (
+      "t5gemma",
+      {"encoder": {"rms_norm_eps": 0.1}},
+      "has rms_norm_eps=0.1 of its encoder and 1e-06 of its decoder; here both",
+    ),
+    ("t5gemma", {"encoder": {"model_type": "gemma2"}}, "encoder's model_type="),
+    ("t5gemma", {"is_encoder_decoder": False}, "which is not built here; allo"),
     (
       "gemma3_text",
       {"attn_logit_softcapping": 50.0},

@@ -73,14 +73,15 @@ WAYS = {
 }
 LLAMAS = ("llama", "mistral")
 # No tokenizer.json has the ids of both of its sides.
-NAMES = [name for name in families.CONFIGS if name != "marian_two_vocabularies"]
+TWO_VOCABULARIES = "marian_two_vocabularies", "t5gemma_other_options"
+NAMES = [name for name in families.CONFIGS if name not in TWO_VOCABULARIES]
 TYPES = {name: families.CONFIGS[name]["model_type"] for name in NAMES}
 # Beams meet the caches of each family; its options are beside them in
 # families_test.py and in the greedy way.
 ONE = {kind: name for name, kind in reversed(TYPES.items())}
 ONE_OF_EACH = ONE.values()
 T5S = ("t5", "mt5", "umt5", "switch_transformers", "longt5")
-ENCODER_DECODERS = (*T5S, "bart", "mbart", "marian")
+ENCODER_DECODERS = (*T5S, "bart", "mbart", "marian", "t5gemma")
 CASES = [
   (name, way)
   for name in NAMES
@@ -108,7 +109,7 @@ def write_tokenizer(folder, config) -> None:
   whole = {
     **dict.fromkeys(LLAMAS, "<s> $A"),
     **dict.fromkeys(("bart", "mbart"), "<s> $A </s>"),
-    **dict.fromkeys((*T5S, "marian"), "$A </s>"),
+    **dict.fromkeys((*T5S, "marian", "t5gemma"), "$A </s>"),
   }.get(config["model_type"])
   if whole:
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -145,6 +146,10 @@ def folders(request, tmp_path_factory):
       for name, leaf in traverse_util.flatten_dict(params, sep="/").items()
     },
   )
+  if TYPES[request.param] in ENCODER_DECODERS:
+    with open(own / "config.gin", "a", encoding="utf-8") as file:
+      start = config["decoder_start_token_id"]
+      file.write(f"EncoderDecoderFeatures.bos_id = {start}\n")
   vocabulary = f"--vocabulary={saved / 'tokenizer.json'}"
   assert cli.main(["convert", str(own), str(new), vocabulary]) == 0
   return {"saved": saved, "run": run, "back": back, "new": new}

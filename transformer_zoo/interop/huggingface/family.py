@@ -124,6 +124,18 @@ class Family:
     """The attributes of a config.json, see `Attributes.read`."""
     return self.attributes.read(config)
 
+  def first_fed(self, config: Mapping[str, Any]) -> int | None:
+    """The id that a decoder beside an encoder is fed first; None for padding.
+
+    Of a config.json without a `decoder_start_token_id`.
+    """
+    del config
+    return None
+
+  def as_written(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The contents of the file of a config.json that is complete."""
+    return config
+
   def num_layers(self, config: Mapping[str, Any]) -> int:
     """The number of layers of a config.json, in all stacks together.
 

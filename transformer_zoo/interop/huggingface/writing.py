@@ -79,7 +79,9 @@ def write_directory(
   }
   _write_shards(folder, tensors, max_shard_bytes)
   if not (folder / directory.CONFIG).exists():
-    write_json(folder / directory.CONFIG, {**config, "dtype": dtype})
+    write_json(
+      folder / directory.CONFIG, {**family.as_written(config), "dtype": dtype}
+    )
   if generation is not None and not (folder / GENERATION_CONFIG).exists():
     said = {key: config.get(key) for key in _IN_GENERATION_CONFIG}
     said |= generation

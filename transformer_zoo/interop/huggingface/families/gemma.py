@@ -20,7 +20,8 @@ _PATTERN = "sliding_window_pattern"
 _EPSILON = "ZeroCentredRMSNorm.epsilon"
 
 
-def _windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
+def windows(found: Mapping[str, Any]) -> dict[str, attributes.Windows]:
+  """The bindings of `Windows`, of layers that see the last tokens or all."""
   kind, number = found["model_type"], found["num_hidden_layers"]
   width, every = found["sliding_window"], found.get(_PATTERN, 2)
   kinds = found["layer_types"] or [
@@ -102,7 +103,7 @@ def _cap_of(part: str) -> Callable[[Parts], float | None]:
   return of
 
 
-_OF_GEMMA_2 = llama.OF_LLAMA.changed(
+OF_GEMMA_2 = llama.OF_LLAMA.changed(
   Attribute("head_dim", 256, "HEAD_DIM"),
   Attribute("hidden_activation", "gelu_pytorch_tanh", "GatedMlp.activation"),
   Attribute("rms_norm_eps", 1e-6, _EPSILON, "layer.norm.epsilon"),
@@ -126,7 +127,7 @@ _OF_GEMMA_2 = llama.OF_LLAMA.changed(
     _cap_of("softmax"),
     kind=float,
   ),
-  Attribute("layer_types", None, _windows, llama.layer_types, kind=list),
+  Attribute("layer_types", None, windows, llama.layer_types, kind=list),
   Attribute("sliding_window", 4096, of=llama.window, kind=int),
   attributes.padding("DecoderOnly.pad_id", 0),
   without=("hidden_act", "mlp_bias"),
@@ -142,7 +143,7 @@ _OF_GEMMA_2 = llama.OF_LLAMA.changed(
   max_position_embeddings=8192,
   tie_word_embeddings=True,
 )
-_OF_GEMMA_3 = _OF_GEMMA_2.changed(
+OF_GEMMA_3 = OF_GEMMA_2.changed(
   Attribute(
     "rope_theta", None, _rotary_by_layer, "attention.rotary.theta", kind=float
   ),
@@ -167,7 +168,7 @@ FAMILIES = (
   llama.family(
     "gemma2",
     "Gemma2ForCausalLM",
-    _OF_GEMMA_2,
+    OF_GEMMA_2,
     llama.NO_BIASES,
     architecture="gemma2",
     layer=_LAYER,
@@ -175,7 +176,7 @@ FAMILIES = (
   llama.family(
     "gemma3_text",
     "Gemma3ForCausalLM",
-    _OF_GEMMA_3,
+    OF_GEMMA_3,
     llama.NO_BIASES,
     architecture="gemma3",
     layer={**_LAYER, **llama.NORMS_OF_HEADS},
