@@ -34,8 +34,11 @@ class Rules:
       checkpoint, where \1 stands for the first group, or stays fresh if the
       name is None; the first match counts. None also lets go of those
       parameters of the checkpoint that nothing reads.
+    renamed: Further assignments, which come after them and may match none.
     fresh: Regular expressions of further parameters that stay fresh. Unlike
       `assignments`, they may match none.
+    fresh_misfits: Regular expressions of parameters that all stay fresh if one
+      of them has another shape in the checkpoint.
     ignore_unused: Whether the checkpoint may hold parameters that nothing
       reads.
     resized: The values of `ROWS` whose tables may have more or fewer rows than
@@ -46,7 +49,9 @@ class Rules:
   """
 
   assignments: tuple[tuple[str, str | None], ...] = ()
+  renamed: tuple[tuple[str, str | None], ...] = ()
   fresh: tuple[str, ...] = ()
+  fresh_misfits: tuple[str, ...] = ()
   ignore_unused: bool = False
   resized: Container[str] = ()
   rows_in_use: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -95,6 +100,7 @@ def assign(
   for name in names:
     if names[name] == name and head_of(name) in rules.heads_apart:
       names[name] = None
+  _leave_misfits(names, wanted, there, rules)
   read = set(names.values())
   unused = [name for name in there if name not in read]
   others = {pattern_of(name) for name in unused}
@@ -124,6 +130,18 @@ def assign(
   in_order = sorted(names, key=lambda n: places.get(names[n], len(places)))
   tensors = {ours: there.get(names[ours]) for ours in in_order}
   return Assignment(rounding.with_scales(tensors, of_model), resized, unused)
+
+
+def _leave_misfits(names, wanted, there, rules) -> None:
+  """Leaves parameters fresh of which one does not fit, by `fresh_misfits`."""
+  for pattern in map(_compiled, rules.fresh_misfits):
+    group = [
+      ours
+      for ours, theirs in names.items()
+      if theirs in there and pattern.fullmatch(ours)
+    ]
+    if any(_misfit(wanted[n], there[names[n]], rules) for n in group):
+      names.update(dict.fromkeys(group))
 
 
 def with_whole_tables(
@@ -157,7 +175,10 @@ def _sum(tensor: Tensor, other: Tensor) -> Tensor:
 
 def _follow(allowed, wanted, there):
   """Names in the checkpoint by parameter, and those that a None lets go."""
-  optional = [(_compiled(pattern), None) for pattern in allowed.fresh]
+  optional = [
+    *((_compiled(pattern), target) for pattern, target in allowed.renamed),
+    *((_compiled(pattern), None) for pattern in allowed.fresh),
+  ]
   rules = [
     *((_compiled(pattern), target) for pattern, target in allowed.assignments),
     *optional,

@@ -43,6 +43,65 @@ def first_layers(
 
 
 @gin.register
+def layers_of_decoder(
+  num_read: int, encoder_layers: int, decoder_layers: int
+) -> tuple[tuple[str, str | None], ...]:
+  r"""Returns assignments of an encoder-decoder from a decoder-only checkpoint.
+
+  Both stacks take the layers of the decoder, attention to the encoder those of
+  its attention to itself (Zhang et al. 2025, section 3). A layer takes the one
+  at its own relative depth: the middle of layer i of N layers is at
+  (i + 1/2) / N, within layer floor((2 i + 1) M / (2 N)) of M layers. Of as many
+  layers that is layer i; a stack half as deep takes every other layer, one of
+  twice the depth each layer twice.
+
+  Args:
+    num_read: The number of layers of the checkpoint.
+    encoder_layers: The number of layers of the encoder.
+    decoder_layers: The number of layers of the decoder.
+
+  Raises:
+    UserError: One of them has no layer.
+  """
+  numbers = {
+    "num_read": num_read,
+    "encoder_layers": encoder_layers,
+    "decoder_layers": decoder_layers,
+  }
+  for name, number in numbers.items():
+    if number < 1:
+      raise UserError(
+        f"layers_of_decoder.{name} is {number}; it takes 1 or more"
+      )
+
+  def layers(stack, number):
+    for layer in range(number):
+      read = (2 * layer + 1) * num_read // (2 * number)
+      yield f"{stack}/layers_{layer}/", f"decoder/layers_{read}/"
+
+  rules = []
+  for ours, theirs in layers("encoder", encoder_layers):
+    rules += [
+      (rf"{ours}(|pre_|post_)(attention.*)", rf"{theirs}\1self_\2"),
+      (rf"{ours}(.*)", rf"{theirs}\1"),
+    ]
+  for ours, theirs in layers("decoder", decoder_layers):
+    rules += [
+      (rf"{ours}encoder_decoder_(attention/.*)", rf"{theirs}self_\1"),
+      (rf"{ours}(|pre_|post_)cross_(attention.*)", rf"{theirs}\1self_\2"),
+      (rf"{ours}(.*)", rf"{theirs}\1"),
+    ]
+  return (
+    *rules,
+    (r"encoder/encoder_norm/(.*)", r"decoder/decoder_norm/\1"),
+    (r"encoder/(.*)", r"decoder/\1"),
+    (r"target_embedder/(.*)", r"token_embedder/\1"),
+    # What neither stack takes.
+    (r"decoder/layers_.*", None),
+  )
+
+
+@gin.register
 @dataclasses.dataclass(frozen=True)
 class InitialCheckpoint:
   r"""A checkpoint to start from, and how the run may differ from it.
@@ -54,8 +113,11 @@ class InitialCheckpoint:
       without its `target/`: a parameter that an expression matches as a whole
       is read from that name (\1 is the first group), or stays fresh if it is
       None. Layers are always `layers_0`, `layers_1`, ... here.
+    renamed: Further assignments, which come after those and may match none.
     fresh: Regular expressions of further parameters that stay fresh; unlike
       expressions in `assignments` they may match none.
+    fresh_misfits: Regular expressions of parameters that all stay fresh if one
+      of them has another shape in the checkpoint.
     ignore_unused: Whether parameters of the checkpoint that the model lacks are
       passed over.
     resize_vocabulary: Whether embeddings and logits may have another number of
@@ -78,7 +140,9 @@ class InitialCheckpoint:
 
   path: str | None = None
   assignments: Sequence[Sequence[str | None]] = ()
+  renamed: Sequence[Sequence[str | None]] = ()
   fresh: Sequence[str] = ()
+  fresh_misfits: Sequence[str] = ()
   ignore_unused: bool = False
   resize_vocabulary: bool = False
   match_pieces: bool = False

@@ -399,7 +399,9 @@ def open_initial(
     known = vocabularies
   rules = Rules(
     initial.assignments,
+    renamed=initial.renamed,
     fresh=initial.fresh,
+    fresh_misfits=initial.fresh_misfits,
     ignore_unused=initial.ignore_unused,
     resized={rows for rows, allowed in resized.items() if allowed},
     rows_in_use={"vocabulary": max(v.size for v in known)},
