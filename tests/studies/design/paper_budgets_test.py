@@ -24,10 +24,10 @@ SIZES = {"small": 60e6, "large": 770e6, "eleven_b": 11e9}  # section 3.7
 
 
 @functools.cache
-def runs_of(study):
+def runs_of(study, suite="paper"):
   """The first seed's runs, by row and phase; of groups, the first."""
   runs = {}
-  for run in shipped.runs(study, "paper"):
+  for run in shipped.runs(study, suite):
     runs.setdefault((run.row, run.phase), run)
   return runs
 
@@ -63,6 +63,17 @@ def test_parameters_and_costs_are_those_of_table_2():
     assert found.parameters == pytest.approx(parameters, rel=0.26), line
     cost = COSTS[line["cost"]] * whole
     assert found.flops == pytest.approx(cost, rel=0.07), line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "suite", ["miniature", "first_look", "small", "small_night", "paper"]
+)
+def test_equal_flops_are_those_of_the_baseline(suite):
+  """Or rows whose steps follow from them would have more or fewer."""
+  run = runs_of("one_or_two_stacks", suite)["t5", "pretrain"]
+  values = loading.load_suite(suite).values
+  assert costs(run.changes).flops == values["pretrain_flops"]
 
 
 @pytest.mark.slow
