@@ -23,6 +23,7 @@ PARTS = sorted(
     *tiny_models.LAYERS,
     *tiny_models.EMBEDDINGS,
     *tiny_models.SHARING,
+    *tiny_models.OF_ENCODERS,
   }
   - parts_test.own("t5_1_0")
 )
