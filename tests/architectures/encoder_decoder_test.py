@@ -198,6 +198,7 @@ def test_decoder_with_cache_equals_decoder_without(architecture, scan):
       for each in (
         ("shared",),
         ("transformer_2017",),
+        ("t5_1_0", "layers/merged_attention.gin"),
         ("t5_1_0", "positions/alibi.gin"),
         ("t5_1_0", "positions/learned.gin"),
         ("t5_1_0", "positions/music_transformer.gin"),

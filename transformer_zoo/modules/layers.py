@@ -13,6 +13,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import connections
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.attention.attention import Beside
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
@@ -181,6 +182,67 @@ class DecoderLayer(ConnectedLayer, nn.Module):
         deterministic=deterministic,
         **_of_tokens(self.mlp, mask_B1LM, decoding),
       )
+    return self.joined(x_BLD, sublayers, deterministic=deterministic)
+
+
+@gin.register
+class MergedDecoderLayer(ConnectedLayer, nn.Module):
+  """Attention to earlier tokens and to an encoder in one, and feed-forward.
+
+  T5Gemma 2's decoder (Zhang et al. 2025, "merged attention").
+
+  Attributes:
+    self_attention: attention to earlier tokens and to the encoder's output, by
+      one set of projections and one softmax.
+    mlp: the feed-forward network.
+    norm: normalization; each sublayer has copies of its own.
+    dropout: applied to the output of each sublayer.
+    connect: how the sublayers meet the residual stream.
+  """
+
+  self_attention: nn.Module
+  mlp: nn.Module
+  norm: nn.Module = part(RMSNorm)
+  dropout: nn.Module = part(Dropout)
+  connect: Callable = connections.pre_norm
+
+  @nn.compact
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    encoded_BMD: jax.Array | None = None,
+    *,
+    mask_B1LM: jax.Array | None,
+    bias_1HLM: jax.Array | None,
+    positions: Positions,
+    deterministic: bool,
+    score_scale: jax.Array | None = None,
+    window: jax.Array | None = None,
+    encoder_mask_B1LM: jax.Array | None = None,
+    decoding: cache.Decoding | None = None,
+  ) -> jax.Array:
+    """Returns [B, L, D]; a window is of earlier tokens alone."""
+    mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
+    beside = {}
+    if encoded_BMD is not None:
+      beside["beside"] = Beside(encoded_BMD, encoder_mask_B1LM)
+    sublayers = {
+      "self_attention": functools.partial(
+        self.self_attention,
+        mask_B1LM=mask_B1LM,
+        bias_1HLM=bias_1HLM,
+        positions=positions,
+        score_scale=score_scale,
+        decoding=decoding,
+        deterministic=deterministic,
+        **beside,
+      ),
+      "mlp": functools.partial(
+        self.mlp,
+        deterministic=deterministic,
+        **_of_tokens(self.mlp, mask_B1LM, decoding),
+      ),
+    }
     return self.joined(x_BLD, sublayers, deterministic=deterministic)
 
 

@@ -1,6 +1,7 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2)."""
 
 from flax import linen as nn
+from flax import struct
 import gin
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,22 @@ from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import score_bias
 from transformer_zoo.modules.positions import sum_of_biases
 from transformer_zoo.modules.positions import whole_bias
+
+# The variables that keep the keys and values of a memory beside x.
+_OF_MEMORY = "cached_memory_key", "cached_memory_value"
+
+
+@struct.dataclass
+class Beside:
+  """A memory that queries attend to beside their own text (T5Gemma 2).
+
+  Attributes:
+    memory_BMD: The input of further keys and values, [B, M, D].
+    mask_B1LM: True where a query may attend to the memory.
+  """
+
+  memory_BMD: jax.Array
+  mask_B1LM: jax.Array | masks.Mask | None
 
 
 @gin.register
@@ -181,6 +198,7 @@ class Attention(nn.Module):
     score_scale: jax.Array | None = None,
     decoding: cache.Decoding | None = None,
     first_values: FirstValues | None = None,
+    beside: Beside | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
     """Returns [B, L, D].
@@ -196,6 +214,7 @@ class Attention(nn.Module):
       decoding: if given, keys and values are kept in the `cache` collection:
         from x they are appended, from a memory they are computed once.
       first_values: What `value_residual` mixes values with.
+      beside: A memory that queries attend to beside x, by one softmax.
       deterministic: no dropout.
     """
     to_itself = memory_BMD is None
@@ -234,7 +253,12 @@ class Attention(nn.Module):
         value_BMGK = self._with_first(value_BMGK, first_values)
       return key_BMGK, value_BMGK
 
-    if decoding is None:
+    of_memory = None
+    if beside is not None:
+      (key_BMGK, value_BMGK), of_memory = self._projected_together(
+        x_BLD, beside, positions, decoding
+      )
+    elif decoding is None:
       key_BMGK, value_BMGK = project()
     elif to_itself:
       key_BMGK, value_BMGK = cache.append(self, project(), decoding)
@@ -254,6 +278,13 @@ class Attention(nn.Module):
         f"a position bias of {whole_1HLM.shape[1]} heads cannot be added to "
         f"the scores of Attention.num_heads={self.num_heads}; set NUM_HEADS, "
         "which both read"
+      )
+    if beside is not None:
+      key_BMGK, value_BMGK, mask_B1LM, bias_1HLM = _side_by_side(
+        query_BLHK.shape,
+        (key_BMGK, value_BMGK, mask_B1LM),
+        (*of_memory, beside.mask_B1LM),
+        whole_1HLM,
       )
     key_BMGK, value_BMGK, mask_B1LM, bias_1HLM = self._preceded(
       key_BMGK, value_BMGK, mask_B1LM, bias_1HLM
@@ -351,6 +382,38 @@ class Attention(nn.Module):
       ),
     )
 
+  def _projected_together(self, x_BLD, beside, positions, decoding):
+    """Returns the keys and values of x and those of the memory beside it.
+
+    Both have the same projections; the memory has no positions.
+    """
+    for name in (
+      *("convolution", "radius", "relative_vectors", "summaries"),
+      "value_residual",
+    ):
+      if getattr(self, name) is not None:
+        raise UserError(
+          f"Attention.{name} is of tokens of one text, and this attention "
+          "sees an encoder's beside it; leave it None"
+        )
+    length, source_BXD = x_BLD.shape[1], x_BLD
+    if decoding is None or not self.has_variable("cache", _OF_MEMORY[0]):
+      memory_BMD = _with_one_gradient(beside.memory_BMD)
+      source_BXD = jnp.concatenate([x_BLD, memory_BMD], axis=1)
+    num_heads = self.num_kv_heads or self.num_heads
+    key_BXGK = self._heads("key", source_BXD, num_heads, None)
+    value_BXGK = self._heads("value", source_BXD, num_heads, None)
+    own = key_BXGK[:, :length], value_BXGK[:, :length]
+    of_memory = key_BXGK[:, length:], value_BXGK[:, length:]
+    if self.rotary is not None:
+      turned = self.rotary(own[0], positions.query_1L, positions.local)
+      own = turned, own[1]
+    if decoding is None:
+      return own, of_memory
+    return cache.append(self, own, decoding), cache.compute_once(
+      self, lambda: of_memory, decoding, _OF_MEMORY
+    )
+
   def _with_first(self, value_BMGK, first_values):
     """Returns the values mixed with those of the first layer."""
     if first_values is None:
@@ -437,6 +500,34 @@ class Attention(nn.Module):
     # A query needs the keys of all tokens, those of other devices too.
     length = "length" if name == "query" else None
     return axes.constrain(y_BLHK, "batch", length, "heads", "kv")
+
+
+def _side_by_side(shape, own, of_memory, bias_1HLM):
+  """Returns keys, values, mask and bias of x and of a memory behind them.
+
+  Args:
+    shape: That of the queries, which begins with B and L.
+    own: The keys, the values and the mask of x, which may be None.
+    of_memory: Likewise of the memory.
+    bias_1HLM: The bias of the scores of x, or None.
+  """
+  keys, values, seen = zip(own, of_memory, strict=True)
+  key_BXGK, value_BXGK = (jnp.concatenate(each, 1) for each in (keys, values))
+  batch, length = shape[:2]
+  mask_B1LX = jnp.concatenate(
+    [
+      jnp.broadcast_to(
+        True if mask is None else masks.whole(mask),
+        (batch, 1, length, key.shape[1]),
+      )
+      for mask, key in zip(seen, keys, strict=True)
+    ],
+    axis=-1,
+  )
+  if bias_1HLM is not None:
+    further = ((0, 0), (0, 0), (0, 0), (0, of_memory[0].shape[1]))
+    bias_1HLM = jnp.pad(bias_1HLM, further)
+  return key_BXGK, value_BXGK, mask_B1LX, bias_1HLM
 
 
 def _with_one_gradient(memory_BMD: jax.Array) -> jax.Array:

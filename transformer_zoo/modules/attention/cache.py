@@ -176,23 +176,28 @@ def append(
 
 
 def compute_once(
-  module: nn.Module, project: Callable[[], KeyValue], decoding: Decoding
+  module: nn.Module,
+  project: Callable[[], KeyValue],
+  decoding: Decoding,
+  names: tuple[str, str] = ("cached_key", "cached_value"),
 ) -> KeyValue:
-  """Keys and values of a memory that stays: projected at the first step."""
-  if not module.has_variable("cache", "cached_key"):
+  """Keys and values of a memory that stays: projected at the first step.
+
+  `names` are those of the variables that keep them.
+  """
+  of_keys, of_values = names
+  if not module.has_variable("cache", of_keys):
     key, value = project()
     # Without a barrier XLA moves the transposition into the loop over steps.
     kept = jax.lax.optimization_barrier(
       (_to_kept(key, decoding), _to_kept(value, decoding))
     )
-    module.variable("cache", "cached_key", lambda: _laid_out(kept[0], decoding))
-    module.variable(
-      "cache", "cached_value", lambda: _laid_out(kept[1], decoding)
-    )
+    module.variable("cache", of_keys, lambda: _laid_out(kept[0], decoding))
+    module.variable("cache", of_values, lambda: _laid_out(kept[1], decoding))
     return key, value
   return (
-    _from_kept(module.get_variable("cache", "cached_key"), decoding),
-    _from_kept(module.get_variable("cache", "cached_value"), decoding),
+    _from_kept(module.get_variable("cache", of_keys), decoding),
+    _from_kept(module.get_variable("cache", of_values), decoding),
   )
 
 
