@@ -38,6 +38,8 @@ SITES = {
     T5_ENCODER + T5_DECODER,
   ),
   "shared": T5_DECODER_ONLY + T5_DECODER,
+  # One attention sees both texts.
+  "t5gemma2": T5_ENCODER + T5_DECODER_ONLY,
   **dict.fromkeys(
     (
       *("lm", "prefix_lm", "llama", "gemma2", "gemma3", "olmo2", "qwen3"),

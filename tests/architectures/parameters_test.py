@@ -60,6 +60,8 @@ EXACT = {
   ("modernbert_decoder", "ettin_150m"): 149_655_232,
   ("olmo2", "olmo2_1b"): 1_484_916_736,
   ("qwen3", "qwen3_0_6b"): 596_049_920,
+  # Without what reads images.
+  ("t5gemma2", "t5gemma2_1b"): 1_697_782_016,
   ("t5gemma", "t5gemma_9b_2b"): 12_292_375_296,
   ("t5gemma", "t5gemma_s"): 312_517_632,
   ("t5gemma", "t5gemma_b"): 591_490_560,

@@ -54,13 +54,14 @@ GEMMA_2 = {
   "attention": ("scaled", "soft_capped"),
   "softmax": "soft_capped",
 }
+GEMMA_3 = {**GEMMA, "softmax": "tied"}
 # The parts of each folder that an architecture has already.
 OWN = {
   "bart": BART,
   "bloom": {**GPT_2, "positions": "alibi"},
   "byt5": GATED_T5,
   "gemma2": GEMMA_2,
-  "gemma3": {**GEMMA, "softmax": "tied"},
+  "gemma3": GEMMA_3,
   "gpt_1": {**GPT_2, "connections": "post_norm", "positions": "learned"},
   "gpt_2": GPT_2,
   "gpt_3": GPT_2,
@@ -97,6 +98,7 @@ OWN = {
   "t5_1_0": T5,
   "t5_1_1": GATED_T5,
   "t5gemma": GEMMA_2,
+  "t5gemma2": GEMMA_3,
   "transformer_2017": {
     **T5,
     "attention": "scaled",
@@ -204,6 +206,7 @@ def test_feed_forward_networks_have_as_many_parameters(architecture, part):
 # Fixup's scope of attention hides whose side a bias in every layer is on.
 REFUSED = {
   ("umt5", "connections/fixup.gin"),
+  ("t5gemma2", "attention/value_residual.gin"),
   # A context of bounded scores adds no vectors by distance.
   *(
     (name, f"positions/{part}.gin")

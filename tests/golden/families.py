@@ -147,6 +147,28 @@ _T5GEMMA = {
   "encoder": _OF_BOTH_SIDES,
   "decoder": _OF_BOTH_SIDES,
 }
+_OF_BOTH_OF_2 = {
+  **{k: v for k, v in _OF_BOTH_SIDES.items() if "softcapping" not in k},
+  "sliding_window_pattern": 2,
+  "rope_theta": 500.0,
+  "rope_local_base_freq": 20.0,
+}
+# That nothing reads.
+_TOWER = {
+  "model_type": "siglip_vision_model",
+  "hidden_size": 8,
+  "image_size": 14,
+  "intermediate_size": 8,
+  "num_attention_heads": 1,
+  "num_hidden_layers": 1,
+  "patch_size": 14,
+}
+_T5GEMMA_2 = {
+  **_T5GEMMA,
+  "model_type": "t5gemma2",
+  "encoder": {"text_config": _OF_BOTH_OF_2, "vision_config": _TOWER},
+  "decoder": _OF_BOTH_OF_2,
+}
 _OTHER_OPTIONS_OF_BOTH = {
   **_OF_BOTH_SIDES,
   "attention_bias": True,
@@ -352,6 +374,29 @@ CONFIGS: dict[str, dict[str, Any]] = {
       "sliding_window": 3,
     },
   },
+  "t5gemma2": _T5GEMMA_2,
+  "t5gemma2_other_options": {
+    **_T5GEMMA_2,
+    "decoder": {
+      **_OF_BOTH_OF_2, "rms_norm_eps": 1e-3, "final_logit_softcapping": 3.0
+    },
+    "encoder": {
+      "text_config": {
+        **_OF_BOTH_OF_2,
+        "rms_norm_eps": 1e-3,
+        "intermediate_size": 28,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "head_dim": 8,
+        "query_pre_attn_scalar": 9,
+        "layer_types": ["full_attention", *["sliding_attention"] * 2],
+        # An even number sees more ahead.
+        "sliding_window": 6,
+      },
+      "vision_config": _TOWER,
+    },
+  },
   "olmo2": _OLMO_2,
   "olmo2_other_options": {
     **_OLMO_2,
@@ -396,7 +441,8 @@ RECORDED = (
   "t5_1_0", "t5_1_1", "umt5", "switch_transformers",
   "longt5_transient_global", "marian", "gpt_1", "gpt_2",
   "gpt_neo", "llama_3", "qwen_2_windows", "gemma2", "gemma3",
-  "t5gemma_other_options", "olmo2_other_options", "qwen3_other_options",
+  "t5gemma_other_options", "t5gemma2_other_options",
+  "olmo2_other_options", "qwen3_other_options",
   "modernbert_decoder",
 )  # fmt: skip
 

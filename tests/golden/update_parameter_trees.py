@@ -49,6 +49,7 @@ SIZES = {
   "t5_1_0": "t5_1_0_small",
   "t5_1_1": "t5_1_1_small",
   "t5gemma": "t5gemma_9b_2b",
+  "t5gemma2": "t5gemma2_1b",
   "transformer_2017": "transformer_2017_base",
   "umt5": "t5_1_1_small",
   "unilm": "bert_tiny",

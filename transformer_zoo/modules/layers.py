@@ -222,10 +222,13 @@ class MergedDecoderLayer(ConnectedLayer, nn.Module):
     decoding: cache.Decoding | None = None,
   ) -> jax.Array:
     """Returns [B, L, D]; a window is of earlier tokens alone."""
-    mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
     beside = {}
     if encoded_BMD is not None:
-      beside["beside"] = Beside(encoded_BMD, encoder_mask_B1LM)
+      places = None
+      if decoding is None:
+        places = masks.places_in_texts(mask_B1LM, x_BLD.shape[:2])
+      beside["beside"] = Beside(encoded_BMD, encoder_mask_B1LM, places)
+    mask_B1LM, positions = masks.within(window, mask_B1LM, positions)
     sublayers = {
       "self_attention": functools.partial(
         self.self_attention,

@@ -57,6 +57,27 @@ OF_T5GEMMA = {
   "sliding_window": 4096,
   "vocab_size": 256000,
 }
+OF_T5GEMMA_2 = {
+  "attention_bias": False,
+  "attention_dropout": 0.0,
+  "attn_logit_softcapping": None,
+  "final_logit_softcapping": None,
+  "head_dim": 256,
+  "hidden_activation": "gelu_pytorch_tanh",
+  "hidden_size": 1152,
+  "intermediate_size": 6912,
+  "num_attention_heads": 4,
+  "num_hidden_layers": 26,
+  "num_key_value_heads": 1,
+  "query_pre_attn_scalar": 256,
+  "rms_norm_eps": 1e-06,
+  "rope_parameters": {
+    "full_attention": {"rope_theta": 1000000.0, "rope_type": "default"},
+    "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+  },
+  "sliding_window": 512,
+  "vocab_size": 262144,
+}
 PUBLISHED = {
   ("t5_1_0", "t5_1_0_small"): T5_SMALL,
   ("t5_1_1", "t5_1_1_small"): T5_1_1_SMALL,
@@ -250,6 +271,22 @@ PUBLISHED = {
     "tie_word_embeddings": True,
     "use_sliding_window": False,
     "vocab_size": 151936,
+  },
+  ("t5gemma2", "t5gemma2_1b"): {
+    "model_type": "t5gemma2",
+    "decoder": {**OF_T5GEMMA_2, "model_type": "t5gemma2_decoder"},
+    "dropout_rate": 0.0,
+    "encoder": {
+      "model_type": "t5gemma2_encoder",
+      "mm_tokens_per_image": 256,
+      "text_config": {**OF_T5GEMMA_2, "model_type": "t5gemma2_text"},
+      "vision_config": {"model_type": "siglip_vision_model"},
+    },
+    "eoi_token_index": 256000,
+    "image_token_index": 256001,
+    "is_encoder_decoder": True,
+    "pad_token_id": 0,
+    "vocab_size": 262144,
   },
   ("t5gemma", "t5gemma_9b_2b"): {
     "model_type": "t5gemma",

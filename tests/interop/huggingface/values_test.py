@@ -265,6 +265,7 @@ def test_attention_layers_overrule_attention_types():
     ("gemma3_text", {"layer_types": None, "sliding_window_pattern": 6}),
     ("gemma3_text", {"rope_theta": 1e6, "rope_local_base_freq": 1e4}),
     ("gemma3_text", of_near_layers(rope_theta=1e4)),
+    ("t5gemma2", {"encoder": {"vision_config": {"a": 1}}}),
     ("t5gemma", {"encoder": None, "decoder": {}, "vocab_size": 7}),
     ("t5gemma", {"decoder": {"cross_attention_hidden_size": 9}}),
     ("t5gemma", {"decoder": {"dropout_rate": 0.1, "tie_word_embeddings": 0}}),
@@ -303,6 +304,18 @@ def test_a_mistral_without_a_window():
     ("gemma2", {"sliding_window": None}, "sliding_window=None; it takes a who"),
     ("gemma2", {"sliding_window_pattern": 3}, "sliding_window_pattern=3, whic"),
     ("gemma2", {"use_bidirectional_attention": True}, "allowed: None, False"),
+    ("t5gemma2", {"tie_word_embeddings": False}, "which is not built here"),
+    (
+      "t5gemma2",
+      {"encoder": {"text_config": 3}},
+      "has text_config=3; it takes",
+    ),
+    ("t5gemma2", {"encoder": {"deep": 1}}, "has the attribute 'deep' (1)"),
+    (
+      "t5gemma2",
+      {"decoder": {"hidden_size": 24}},
+      "has hidden_size=2304 of its encoder and 24 of its decoder; here both",
+    ),
     ("t5gemma", {"encoder": 3}, "config.json of a t5gemma model has encoder=3"),
     (
       "t5gemma",

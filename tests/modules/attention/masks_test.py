@@ -1,11 +1,15 @@
 """Masks: True where a query may attend."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests import programs
 from transformer_zoo.corruption import unified_lm
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.by_layer import Windows
+from transformer_zoo.modules.positions import Positions
 
 
 def test_padding_mask_needs_both_sides():
@@ -65,3 +69,18 @@ def test_combine():
   assert both.shape == (2, 1, 3, 3)
   np.testing.assert_array_equal(both[1, 0], causal[0, 0])
   assert not both[0, 0, 2].any() and not both[0, 0, :, 2].any()
+
+
+def test_a_window_may_show_more_ahead_than_back():
+  positions = Positions.of_length(6, bidirectional=True)
+  found = masks.windowed(None, positions, jnp.array([2, 3]))
+  places = np.arange(6)
+  distance = places - places[:, None]
+  expected = (distance > -2) & (distance < 3)
+  np.testing.assert_array_equal(found.array_B1LM[0, 0], expected)
+  first, last = (
+    np.asarray(each)[0][:, None] for each in (found.first_BL, found.last_BL)
+  )
+  np.testing.assert_array_equal((places >= first) & (places <= last), expected)
+  with pytest.raises(UserError, match="Windows.more_ahead is -1; it is a num"):
+    Windows((2,), more_ahead=-1)

@@ -81,7 +81,7 @@ TYPES = {name: families.CONFIGS[name]["model_type"] for name in NAMES}
 ONE = {kind: name for name, kind in reversed(TYPES.items())}
 ONE_OF_EACH = ONE.values()
 T5S = ("t5", "mt5", "umt5", "switch_transformers", "longt5")
-ENCODER_DECODERS = (*T5S, "bart", "mbart", "marian", "t5gemma")
+ENCODER_DECODERS = (*T5S, "bart", "mbart", "marian", "t5gemma", "t5gemma2")
 CASES = [
   (name, way)
   for name in NAMES
@@ -109,7 +109,7 @@ def write_tokenizer(folder, config) -> None:
   whole = {
     **dict.fromkeys(LLAMAS, "<s> $A"),
     **dict.fromkeys(("bart", "mbart"), "<s> $A </s>"),
-    **dict.fromkeys((*T5S, "marian", "t5gemma"), "$A </s>"),
+    **dict.fromkeys((*T5S, "marian", "t5gemma", "t5gemma2"), "$A </s>"),
   }.get(config["model_type"])
   if whole:
     tokenizer.post_processor = processors.TemplateProcessing(

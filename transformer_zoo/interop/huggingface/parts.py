@@ -104,6 +104,11 @@ class Parts:
     return self._of_each_layer("Windows").sizes
 
   @property
+  def more_ahead(self) -> int:
+    """How many tokens more the windows have ahead than back."""
+    return self._of_each_layer("Windows").more_ahead
+
+  @property
   def divides_by_depth(self) -> bool:
     """Whether scores are divided by the number of their layer."""
     return self._of_each_layer("ScoreScales").divide_by_depth

@@ -38,10 +38,13 @@ class Beside:
   Attributes:
     memory_BMD: The input of further keys and values, [B, M, D].
     mask_B1LM: True where a query may attend to the memory.
+    places_BL: The place of each query in its own text, [1 or B, L], by which it
+      is turned: keys of the memory are not. None for its position.
   """
 
   memory_BMD: jax.Array
   mask_B1LM: jax.Array | masks.Mask | None
+  places_BL: jax.Array | None = None
 
 
 @gin.register
@@ -230,8 +233,11 @@ class Attention(nn.Module):
       query_BLHK = query_BLHK * self._scale
     if score_scale is not None:
       query_BLHK = query_BLHK * score_scale.astype(query_BLHK.dtype)
+    turned_by = positions.query_1L
+    if beside is not None and beside.places_BL is not None:
+      turned_by = beside.places_BL
     if self.rotary is not None and to_itself:
-      query_BLHK = self.rotary(query_BLHK, positions.query_1L, positions.local)
+      query_BLHK = self.rotary(query_BLHK, turned_by, positions.local)
     summed = None
     if self.summaries is not None and to_itself:
       summed = self._summed(x_BLD, mask_B1LM, positions, decoding)
@@ -256,7 +262,7 @@ class Attention(nn.Module):
     of_memory = None
     if beside is not None:
       (key_BMGK, value_BMGK), of_memory = self._projected_together(
-        x_BLD, beside, positions, decoding
+        x_BLD, beside, (turned_by, positions.local), decoding
       )
     elif decoding is None:
       key_BMGK, value_BMGK = project()
@@ -382,10 +388,11 @@ class Attention(nn.Module):
       ),
     )
 
-  def _projected_together(self, x_BLD, beside, positions, decoding):
+  def _projected_together(self, x_BLD, beside, turned_by, decoding):
     """Returns the keys and values of x and those of the memory beside it.
 
-    Both have the same projections; the memory has no positions.
+    Both have the same projections; `turned_by` are arguments of the rotary
+    positions of x, of which the memory has none.
     """
     for name in (
       *("convolution", "radius", "relative_vectors", "summaries"),
@@ -406,8 +413,7 @@ class Attention(nn.Module):
     own = key_BXGK[:, :length], value_BXGK[:, :length]
     of_memory = key_BXGK[:, length:], value_BXGK[:, length:]
     if self.rotary is not None:
-      turned = self.rotary(own[0], positions.query_1L, positions.local)
-      own = turned, own[1]
+      own = self.rotary(own[0], *turned_by), own[1]
     if decoding is None:
       return own, of_memory
     return cache.append(self, own, decoding), cache.compute_once(

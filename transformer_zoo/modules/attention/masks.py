@@ -153,12 +153,18 @@ def window_mask(positions: Positions, window: jax.Array | int) -> jax.Array:
   """[1 or B, 1, L, M]: the key is fewer than `window` tokens away.
 
   Keys after the query are no nearer than those before it where queries see
-  them.
+  them, unless the window is an array of two, back and ahead.
   """
-  seen_1LM = positions.distance_1LM > -window
+  back, ahead = _both_ways(window)
+  seen_1LM = positions.distance_1LM > -back
   if positions.bidirectional:
-    seen_1LM &= positions.distance_1LM < window
+    seen_1LM &= positions.distance_1LM < ahead
   return seen_1LM[:, None]
+
+
+def _both_ways(window: jax.Array | int) -> tuple[jax.Array | int, ...]:
+  """A window back and ahead."""
+  return tuple(window) if jnp.ndim(window) else (window, window)
 
 
 def attention_kind_mask(kind_B: jax.Array, second_BL: jax.Array) -> jax.Array:
@@ -220,14 +226,14 @@ def windowed(
   places_1L = positions.query_1L
   last_1L, memory = described.last_BL, positions.key_1M.shape[1]
   # Windows of all layers are as large as integers are where all are seen.
-  window = jnp.minimum(window, memory)
+  back, ahead = _both_ways(jnp.minimum(window, memory))
   first_1L = jnp.maximum(
     0 if described.first_BL is None else described.first_BL,
-    places_1L - window + 1,
+    places_1L - back + 1,
   )
   if positions.bidirectional:
     last_1L = jnp.minimum(
-      memory - 1 if last_1L is None else last_1L, places_1L + window - 1
+      memory - 1 if last_1L is None else last_1L, places_1L + ahead - 1
     )
   return described.replace(
     array_B1LM=array_B1LM, first_BL=first_1L, last_BL=last_1L
@@ -249,7 +255,7 @@ def within(
   """
   if window is None:
     return mask, positions
-  local = window < jnp.iinfo(jnp.int32).max
+  local = _both_ways(window)[0] < jnp.iinfo(jnp.int32).max
   return windowed(mask, positions, window), positions.replace(local=local)
 
 
