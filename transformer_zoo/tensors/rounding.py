@@ -91,15 +91,30 @@ def rounded(
   *others, rows, columns = kernel.shape
   shape, (number, _) = stored_shapes(dtype, rows, columns)
   blocks = _blocks(np.asarray(kernel, np.float32), number)
-  largest, _ = _RANGES[dtype]
-  scales = np.max(np.abs(blocks), axis=-2) / np.float32(largest)
+  scales = scales_of(kernel, dtype)
   # A column of zeros has the scale 0.
-  divisors = np.where(scales > 0, scales, 1)[..., None, :]
-  numbers = np.rint(blocks / divisors).astype(np.int8)
+  quotients = blocks / np.where(scales > 0, scales, 1)[..., None, :]
+  numbers = np.rint(quotients, out=quotients).astype(np.int8)
   if dtype == DTYPES[4]:
     lower, upper = np.split((numbers - _LEAST).astype(dtype), 2, axis=-2)
     numbers = lower | upper << 4
   return numbers.reshape(*others, *shape), scales
+
+
+def numbers_of(kernel: np.ndarray, dtype: np.dtype) -> np.ndarray:
+  """Returns the numbers that `rounded` does."""
+  numbers, _ = rounded(kernel, dtype)
+  return numbers
+
+
+def scales_of(kernel: np.ndarray, dtype: np.dtype) -> np.ndarray:
+  """Returns the scales that `rounded` does."""
+  *_, rows, columns = kernel.shape
+  _, (number, _) = stored_shapes(dtype, rows, columns)
+  blocks = _blocks(np.asarray(kernel, np.float32), number)
+  largest, _ = _RANGES[dtype]
+  most = np.maximum(np.max(blocks, axis=-2), -np.min(blocks, axis=-2))
+  return most / np.float32(largest)
 
 
 def restored(numbers, scales, numpy=np):
@@ -179,23 +194,23 @@ def _with_scales(tensors, wanted) -> Iterator[tuple[str, Tensor | None]]:
       continue
     if tensor is None:
       raise UserError(not_read(name, dtype))
-    for place, each in enumerate((name, name + _SCALE)):
-      of_model = wanted[each]
-      yield (
-        each,
-        RoundedTensor(
-          of_model.shape,
-          of_model.dtype,
-          _reading(tensor, dtype, place),
-          original=tensor,
-        ),
-      )
+    for each, compute in ((name, numbers_of), (name + _SCALE, scales_of)):
+      yield each, _computed(wanted[each], tensor, compute, dtype)
 
 
-def _reading(
-  tensor: Tensor, dtype: np.dtype, place: int
-) -> Callable[[], np.ndarray]:
-  return lambda: rounded(tensor.read(), dtype)[place]
+def _computed(
+  parameter: Parameter,
+  tensor: Tensor,
+  compute: Callable[[np.ndarray, np.dtype], np.ndarray],
+  dtype: np.dtype,
+) -> RoundedTensor:
+  """A parameter of a model, computed from a tensor of a checkpoint."""
+  return RoundedTensor(
+    parameter.shape,
+    parameter.dtype,
+    lambda: compute(tensor.read(), dtype),
+    original=tensor,
+  )
 
 
 def not_read(name: str, dtype: np.dtype) -> str:
