@@ -179,8 +179,10 @@ def test_a_run_over_a_base_in_four_bits(train, base, zoo, tmp_path):
   assert code == 2
   assert "is kept in 4 bits and never trained, so that it has to be r" in error
   initial = f"INITIAL_CHECKPOINT_PATH={str(base)!r}"
-  code, _, error = train(run, initial, *bindings, files=files)
+  code, output, error = train(run, initial, *bindings, files=files)
   assert code == 0, error
+  assert "initial parameters: 29 of 41 (8,432 numbers) from " in output
+  assert "\ntrained: 384 of 8,816 parameters\n" in output
   found = leaves(run / "checkpoints" / "2")
   assert all("lora_" in name for name in found if name.startswith("params/"))
   described = json.loads((run / "base.json").read_text())

@@ -96,11 +96,22 @@ class TrainProgram:
   @property
   def parameter_counts(self) -> dict[str, int]:
     """`parameters`, all of them, and `trained_parameters`."""
-    params = self.abstract_state.params
+    _, params = self._in_float32
     return {
       "parameters": sum(leaf.size for leaf in jax.tree.leaves(params)),
       "trained_parameters": self.trainable.count(params),
     }
+
+  @functools.cached_property
+  def _in_float32(self) -> tuple[nn.Module, Any]:
+    """The model and the shapes of its parameters, were none of fewer bits."""
+    params = self.abstract_state.params
+    if all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params)):
+      return self.model, params
+    from transformer_zoo.peft.rounded import unrounded
+
+    model = unrounded(self.model)
+    return model, state_lib.abstract_params(model)
 
   def initial_state(self, key: jax.Array) -> TrainState:
     """The state at step 0, made where it lies."""
@@ -205,13 +216,7 @@ class TrainProgram:
     again (Chowdhery et al. 2022, appendix B), without those products of the
     backward pass that give gradients of parameters that are not trained.
     """
-    model, params = self.model, self.abstract_state.params
-    if any(leaf.dtype != jnp.float32 for leaf in jax.tree.leaves(params)):
-      from transformer_zoo.peft.rounded import unrounded
-
-      # Whole numbers have no gradients, whose products are counted here.
-      model = unrounded(model)
-      params = state_lib.abstract_params(model)
+    model, params = self._in_float32
 
     def objective(params, batch):
       terms = self.objective(model, params, batch)

@@ -32,6 +32,7 @@ from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.tensors import assignment as assignment_lib
+from transformer_zoo.tensors import rounding
 from transformer_zoo.tensors.assignment import Assignment
 from transformer_zoo.tensors.assignment import Rules
 from transformer_zoo.tensors.lazy_tensors import Tensor
@@ -144,6 +145,11 @@ class Restoration:
         trained are reported.
     """
     tensors, resized, unused = self.assignment
+    tensors = {
+      name: rounding.original(tensor)
+      for name, tensor in tensors.items()
+      if name == rounding.kernel_of(name)
+    }
     fresh = [name for name, tensor in tensors.items() if tensor is None]
     read = self.read_heads()
     drawn = [name for name in fresh if not trainable.trains(name)]
