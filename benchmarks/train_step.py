@@ -70,19 +70,19 @@ def matmul_peak(dtype: str, size: int = 2048) -> float:
 
 
 def t5_work(model, shape: shapes.Shape) -> dict:
-  """One batch of full rows, the objective, and the optimizer of T5 or BART."""
-  batch = random_batches.packed(
-    shape.batch_size,
-    shape.inputs,
-    shape.targets,
-    model.token_embedder.num_embeddings,
-  )
+  """One batch of full rows, the objective, and the optimizer."""
+  vocab_size, rows = model.token_embedder.num_embeddings, shape.batch_size
+  if model.offers.has_encoder:
+    batch = random_batches.packed(rows, shape.inputs, shape.targets, vocab_size)
+  else:
+    length = shape.inputs + shape.targets
+    batch = random_batches.decoder_rows(rows, length, vocab_size)
   return {
     "batches": [batch],
     "tokens": shape.batch_size * (shape.inputs + shape.targets),
     "objective": SequenceToSequence(),
     "optimizer": adamw(schedules.constant(1e-4))
-    if shape.architecture.endswith("bart.gin")
+    if shape.family or shape.architecture.endswith("bart.gin")
     else adafactor(schedules.rsqrt()),
   }
 

@@ -18,6 +18,8 @@ from flax import linen as nn
 from workloads import shapes
 from workloads import timing
 
+from transformer_zoo.interop.huggingface.families import FAMILIES
+
 # The module of each peer, and what it adds to the work.
 PEERS = {
   "transformers": ("peers.transformers", {}),
@@ -60,6 +62,17 @@ def work_of(
       "num_layers": model.encoder.layer_stack.num_layers,
       "batch_size": shape.batch_size,
       "inputs": shape.inputs,
+      **settings,
+    }
+  if shape.family:
+    of_class = {family.kind: family for family in FAMILIES}[shape.family]
+    return {
+      "task": task,
+      "config": of_class.config(model),
+      "vocab_size": model.token_embedder.num_embeddings,
+      "batch_size": shape.batch_size,
+      "inputs": shape.inputs,
+      "targets": shape.targets,
       **settings,
     }
   attention = model.decoder.transformer.layer_stack.layer.self_attention

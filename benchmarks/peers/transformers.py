@@ -12,6 +12,9 @@ import os
 import sys
 
 import torch
+from transformers import AutoConfig
+from transformers import AutoModelForCausalLM
+from transformers import AutoModelForSeq2SeqLM
 from transformers import BartConfig
 from transformers import BartForConditionalGeneration
 from transformers import BertConfig
@@ -29,7 +32,17 @@ from workloads import timing
 
 
 def build(work: dict) -> torch.nn.Module:
-  """A T5.1.1 or a BART with random weights, float32."""
+  """A model with random weights in float32: of a config, a T5.1.1, a BART."""
+  if "config" in work:
+    config = AutoConfig.for_model(**work["config"])
+    of_kind = (
+      AutoModelForSeq2SeqLM
+      if config.is_encoder_decoder
+      else AutoModelForCausalLM
+    )
+    model = of_kind.from_config(config)
+    model.generation_config.eos_token_id = None
+    return model
   if work["is_bart"]:
     return BartForConditionalGeneration(
       BartConfig(
@@ -72,11 +85,15 @@ def random_tokens(work: dict, length: int) -> torch.Tensor:
 
 
 def train(work: dict) -> dict:
-  """Figures of each step: forward, backward, Adafactor; a BART's AdamW."""
+  """Figures of each step: forward, backward, Adafactor for T5, else AdamW."""
   model = build(work)
-  if work["is_bart"]:
-    return fit(model, [t5_batch(work)], work)
-  return fit(model, [t5_batch(work)], work, adafactor(model, 1e-2))
+  if not model.config.is_encoder_decoder:
+    row = random_tokens(work, work["inputs"] + work["targets"])
+    return fit(model, [{"input_ids": row, "labels": row}], work)
+  is_t5 = not work.get("is_bart", True)
+  return fit(
+    model, [t5_batch(work)], work, adafactor(model, 1e-2) if is_t5 else None
+  )
 
 
 def t5_batch(work: dict) -> dict:

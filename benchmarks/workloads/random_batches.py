@@ -28,6 +28,12 @@ def packed(batch_size: int, inputs: int, targets: int, vocab_size: int) -> dict:
   }
 
 
+def decoder_rows(batch_size: int, length: int, vocab_size: int) -> dict:
+  """A packed batch for a decoder alone, one text a row, no padding."""
+  batch = packed(batch_size, 1, length, vocab_size)
+  return {k: v for k, v in batch.items() if k.startswith("decoder_")}
+
+
 def masked(batch_size: int, length: int, vocab_size: int) -> dict:
   """Full rows of two segments, 15 % of their tokens hidden."""
   rng = np.random.default_rng(0)

@@ -24,6 +24,8 @@ class Shape:
     targets: tokens of the decoder's rows; 0 without a decoder.
     architecture: the file of the architecture.
     task: for an encoder, the file that chooses its heads.
+    family: the model_type of the peers' class, whose configuration is written
+      from our model; T5 and BART are built of their sizes.
     overrides: Further bindings.
     is_mrpc: whether the rows hold pairs that are as long as MRPC's; they are
       full by default.
@@ -35,6 +37,7 @@ class Shape:
   targets: int = 0
   architecture: str = "architectures/t5_1_1.gin"
   task: str | None = None
+  family: str | None = None
   overrides: tuple[str, ...] = ()
   is_mrpc: bool = False
 
@@ -59,6 +62,18 @@ SHAPES = {
       "NUM_DECODER_LAYERS=3",
       "VOCAB_SIZE=16384",
     ),
+  ),
+  # A decoder of one stack reads inputs and targets as one row.
+  "qwen3_tiny": Shape(
+    *("sizes/tiny.gin", 16, 128, 32),
+    architecture="architectures/qwen3.gin",
+    family="qwen3",
+  ),
+  "t5gemma_tiny": Shape(
+    *("sizes/tiny.gin", 16, 128, 32),
+    architecture="architectures/t5gemma.gin",
+    family="t5gemma",
+    overrides=("Attention.scale_size=64",),
   ),
   "bert_small": Shape(
     *("sizes/bert_small.gin", 16, 128),
