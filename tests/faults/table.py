@@ -434,6 +434,12 @@ _PEFT = _of(
     "peft/parts_test.py",
   ),
   (
+    "rounded.py",
+    "return rounding.restored(numbers, scales, jnp).astype(dtype)",
+    "return rounding.restored(numbers, scales[:1], jnp).astype(dtype)",
+    "peft/rounded_test.py",
+  ),
+  (
     "ia3.py",
     "return super().__call__(x * as_row(scale_F, x), features)",
     "return super().__call__(x, features) * scale_F.mean()",
