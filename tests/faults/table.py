@@ -289,8 +289,8 @@ _MODULES = _of(
   ),
   (
     "by_layer.py",
-    "size for size in self.sizes]",
-    "size for size in self.sizes[::-1]]",
+    "s + more for s in self.sizes]",
+    "s + more for s in self.sizes[::-1]]",
     "architectures/transformer_test.py",
   ),
 )
