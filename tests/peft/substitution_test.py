@@ -37,7 +37,12 @@ def shapes(model):
 
 @pytest.mark.parametrize(
   ("architecture", "scan"),
-  [("t5_1_1", True), ("transformer_2017", False), ("gpt_2", True)],
+  [
+    ("t5_1_1", True),
+    ("transformer_2017", False),
+    ("gpt_2", True),
+    ("t5gemma2", False),
+  ],
 )
 def test_parameters_of_the_base_never_move(architecture, scan):
   base, _ = tiny_models.build(architecture, SCAN_LAYERS=scan)

@@ -28,6 +28,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import connections
 from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
+from transformer_zoo.modules.layers import MergedDecoderLayer
 from transformer_zoo.peft import exchange
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.method import Method
@@ -336,6 +337,9 @@ PARALLEL_ADAPTERS = Method(
 )
 
 
+_LAYERS = EncoderLayer | DecoderLayer | MergedDecoderLayer
+
+
 @gin.register
 def adapters(adapter: nn.Module) -> Rule:
   """Ends each layer of encoder and decoder with an adapter.
@@ -344,7 +348,7 @@ def adapters(adapter: nn.Module) -> Rule:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
-  @ADAPTERS.rule(kind=EncoderLayer | DecoderLayer)
+  @ADAPTERS.rule(kind=_LAYERS)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return substitution.extended(part, Adapted, adapter=adapter.copy())
@@ -360,7 +364,7 @@ def end_adapters(adapter: nn.Module) -> Rule:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
-  @END_ADAPTERS.rule(kind=EncoderLayer | DecoderLayer)
+  @END_ADAPTERS.rule(kind=_LAYERS)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
     return substitution.extended(part, EndAdapted, adapter=adapter.copy())
