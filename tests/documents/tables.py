@@ -618,18 +618,19 @@ def compared_variants() -> Table:
 def tolerances() -> Table:
   """The differences that the tests allow, relative to the largest value."""
   rows = []
-  for path in sorted((ROOT / "tests/oracles").rglob("*_test.py")):
+  tests = sorted((ROOT / "tests/oracles").rglob("*_test.py"))
+  for path in (ROOT / "tests/golden/variants.py", *tests):
     text = path.read_text("utf-8")
     found = dict(
       re.findall(r"^(LOGITS|GRADIENT|LOSS)_TOLERANCE = (.*)$", text, re.M)
     )
     if found:
-      name = path.relative_to(ROOT / "tests/oracles").with_suffix("")
+      name = path.relative_to(ROOT / "tests").with_suffix("")
       what = text.split('"""')[1].partition("\n")[0].rstrip(".")
       values = (found.get(each, "") for each in ("LOGITS", "LOSS", "GRADIENT"))
       rows.append([f"`{name}`", what, *values])
   return (
-    "`tests/oracles/`",
+    "`tests/`",
     "what it compares",
     "logits",
     "loss",

@@ -25,6 +25,9 @@ from tests import tiny_t5
 from tests.golden import t5
 from transformer_zoo.objectives import terms
 
+LOGITS_TOLERANCE = 2e-5
+LOSS_TOLERANCE = 1e-5
+GRADIENT_TOLERANCE = 1e-4
 FOLDER = pathlib.Path(__file__).parent / "variants"
 
 
@@ -313,7 +316,10 @@ def assert_recorded(golden_path: pathlib.Path, params, batch, found) -> None:
   )
   gradients = {k: v for k, v in found.items() if k.startswith("gradient/")}
   assert {"logits", "loss", *gradients} == set(found)
-  for entry, tolerance in {"logits": 2e-5, "loss": 1e-5}.items():
+  for entry, tolerance in (
+    ("logits", LOGITS_TOLERANCE),
+    ("loss", LOSS_TOLERANCE),
+  ):
     difference = tiny_t5.largest_difference(found[entry], golden[entry])
     assert difference < tolerance, entry
   if not gradients:
@@ -324,4 +330,4 @@ def assert_recorded(golden_path: pathlib.Path, params, batch, found) -> None:
     if entry.endswith("key/bias"):
       continue  # it cancels in the softmax: its gradient is rounding
     difference = np.abs(digest(entry, gradients[entry]) - expected).max()
-    assert difference < 1e-4 * expected[-1], entry
+    assert difference < GRADIENT_TOLERANCE * expected[-1], entry
