@@ -119,12 +119,18 @@ def test_a_file_system_without_locks_keeps_nobody(tmp_path, monkeypatch):
 def test_every_process_describes_its_own_folder_of_a_url(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   monkeypatch.setattr(run_folder.distributed, "is_first", lambda: False)
+  described = []
+  monkeypatch.setattr(
+    run_folder, "_describe", lambda folder, *_: described.append(folder)
+  )
   shared, own = tmp_path / "run", run_layout.URLS / "gs%3A%2F%2Fbucket.1"
   with pytest.raises(UserError, match="is not the same for all processes"):
-    run_folder.claim(shared, "text")
-  assert not shared.exists()
-  run_folder.claim(own, "text")
-  assert (own / "config.gin").read_text() == "text"
+    run_folder.claim(shared, "text", None, {})
+  assert not described
+  own.mkdir(parents=True)
+  (own / "config.gin").touch()
+  run_folder.claim(own, "text", None, {})
+  assert described == [own]
 
 
 @pytest.mark.parametrize(

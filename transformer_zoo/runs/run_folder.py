@@ -265,8 +265,13 @@ def claim_data(folder: pathlib.Path, identity: Mapping[str, Any]) -> None:
     )
 
 
-def claim(folder: pathlib.Path, configuration: str) -> None:
-  """Writes the configuration of a run; from then on the folder belongs to it.
+def claim(
+  folder: pathlib.Path,
+  configuration: str,
+  model: nn.Module,
+  lengths: Mapping[str, int],
+) -> None:
+  """Writes the description of a run; from then on the folder belongs to it.
 
   The first of several processes writes, the others wait. For a URL each process
   has a folder of its own.
@@ -274,17 +279,14 @@ def claim(folder: pathlib.Path, configuration: str) -> None:
   Args:
     folder: The run folder.
     configuration: The text of the run's configuration.
+    model: The architecture.
+    lengths: The number of tokens of each feature.
 
   Raises:
     UserError: The processes do not see the same folder.
   """
-  if _writes(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    environment.write_environment(folder / run_layout.ENVIRONMENT)
-    with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
-      commands.write(_command() + "\n")
-    # Last: a folder with a configuration is one that a run has claimed.
-    run_layout.replace(folder / run_layout.CONFIG, configuration)
+  if distributed.is_first() or run_layout.is_of_url(folder):
+    _describe(folder, configuration, model, lengths)
   distributed.barrier("the run folder")
   if not (folder / run_layout.CONFIG).exists():
     raise UserError(
@@ -294,18 +296,8 @@ def claim(folder: pathlib.Path, configuration: str) -> None:
     )
 
 
-def describe(
-  folder: pathlib.Path, model: nn.Module, lengths: Mapping[str, int]
-) -> None:
-  """Writes `model.txt` with every parameter into a folder that is claimed.
-
-  Args:
-    folder: The run folder.
-    model: The architecture.
-    lengths: The number of tokens of each feature.
-  """
-  if not _writes(folder):
-    return
+def _describe(folder, configuration, model, lengths) -> None:
+  folder.mkdir(parents=True, exist_ok=True)
   found = reuse.shared(
     summary.summarize,
     groups=(settings.Step, settings.Examples),
@@ -313,11 +305,12 @@ def describe(
     inputs=lengths["inputs"],
     targets=lengths.get("targets", 0),
   )
-  run_layout.replace(folder / "model.txt", summary.as_text(found))
-
-
-def _writes(folder: pathlib.Path) -> bool:
-  return distributed.is_first() or run_layout.is_of_url(folder)
+  (folder / "model.txt").write_text(summary.as_text(found))
+  environment.write_environment(folder / run_layout.ENVIRONMENT)
+  with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
+    commands.write(_command() + "\n")
+  # Last: a folder with a configuration is one that a run has claimed.
+  run_layout.replace(folder / run_layout.CONFIG, configuration)
 
 
 def write_predictions(path: pathlib.Path, result: TaskResult) -> None:

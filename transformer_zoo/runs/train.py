@@ -144,7 +144,7 @@ def train(run: settings.Run) -> str:
     )
     run_folder.claim_data(folder, inputs.identity(mixture))
     # Nothing is wrong with the input, and nothing is compiled yet.
-    run_folder.claim(folder, configuration)
+    run_folder.claim(folder, configuration, step.model, lengths)
     if base is not None and distributed.is_first():
       base.write(folder)
 
@@ -159,7 +159,6 @@ def train(run: settings.Run) -> str:
     run_step = CompiledStep(program, dropout_key)
     if batches.batching.are_alike and start_step < course.train_steps:
       run_step.begin(run.abstract_batch(mesh))
-    run_folder.describe(folder, step.model, lengths)
     if restored is None or base is not None:
       state, progress = program.initial_state(parameter_key), {}
     if initial is not None:

@@ -220,5 +220,6 @@ def test_names_and_logical_axes_of_a_scanned_model():
   assert looped["decoder/layers_1/mlp/wo/kernel"] == (
     (36, 24),
     ("mlp", "embed"),
+    np.float32,
   )
   assert looped["token_embedder/embedding"].axes == ("vocab", "embed")
