@@ -4,7 +4,7 @@ Every model answers by its own means: a language model by what it continues
 with, an encoder-decoder by the span of a sentinel, an encoder by its mask. The
 table has a row for each checkpoint and the percentage of questions whose right
 filling is likelier for each language and kind; of bias, the percentage of pairs
-whose stereotype is likelier.
+whose stereotype is likelier. Minimal pairs of sentences come from files.
 """
 
 import argparse
@@ -33,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "--kinds", metavar="A,B", help="kinds of questions; all by default"
   )
   parser.add_argument(
+    "--pairs",
+    action="append",
+    metavar="FILE",
+    help="minimal pairs of sentences as BLiMP or CrowS-Pairs has them, "
+    "instead of the questions; repeatable",
+  )
+  parser.add_argument(
     "--vocabulary", metavar="FILE", help="if none lies beside a checkpoint"
   )
   parser.add_argument(
@@ -43,13 +50,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Asks every checkpoint and prints the table."""
+  from transformer_zoo.evaluation.probes import pairs
   from transformer_zoo.evaluation.probes import questions
   from transformer_zoo.runs import inputs
   from transformer_zoo.runs.analysis import probing
 
   inputs.check_at_least(1, batch_size=arguments.batch_size)
   kinds = arguments.kinds.split(",") if arguments.kinds else questions.KINDS
-  asked = questions.questions(arguments.languages.split(","), kinds)
+  if arguments.pairs:
+    asked = [pair for path in arguments.pairs for pair in pairs.read(path)]
+  else:
+    asked = questions.questions(arguments.languages.split(","), kinds)
   paths = arguments.checkpoints
   if arguments.all_steps:
     paths = [step for path in paths for step in probing.steps_of(path)]
@@ -59,10 +70,13 @@ def run(arguments: argparse.Namespace) -> None:
       asked,
       vocabulary_path=arguments.vocabulary,
       batch_size=arguments.batch_size,
+      whole=bool(arguments.pairs),
     )
     for path in paths
   ]
   if arguments.json:
     common.print_json(found)
+  elif arguments.pairs:
+    print(probing.table_of_pairs(found))
   else:
     print(probing.table(found))

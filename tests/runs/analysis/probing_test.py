@@ -85,6 +85,57 @@ def test_an_encoder_fills_all_masks_at_once():
   np.testing.assert_allclose(answers[1, 1], [expected, 2], rtol=1e-4)
 
 
+def test_a_pair_of_sentences_has_its_likelihood():
+  """Also where the sentences differ in length: sums are compared."""
+  found = opened("gpt_2", start_id=None)
+  pairs = [Question("number", "own", "He ___ .", "is", "am so")]
+  answers, _ = probing.answer(found, pairs, 4, whole=True)
+  sums = []
+  for sentence in ("He is .", "He am so ."):
+    ids = BYTES.encode(sentence)
+    logs = logits(found, {"decoder_input_tokens": ids})
+    sums.append(sum(logs[i - 1, ids[i]] for i in range(1, len(ids))))
+  (score,) = probing.summarize(pairs, answers, whole=True).values()
+  assert score["margin"] == pytest.approx(sums[0] - sums[1], abs=1e-3)
+  assert score["normalized"] == 0
+
+
+@pytest.mark.slow
+def test_an_encoder_masks_one_token_of_a_sentence_at_a_time():
+  found = opened("bert", start_id=None)
+  pairs = [Question("number", "own", "It ___", "is", "am")]
+  answers, tokens = probing.answer(found, pairs, 4, whole=True)
+  ids = BYTES.encode("It am")
+  expected = 0.0
+  for place, token in enumerate(ids):
+    read = [*ids[:place], BYTES.mask_id, *ids[place + 1 :], BYTES.eos_id]
+    logs = logits(
+      found,
+      {"encoder_input_tokens": read, "encoder_token_types": [0] * len(read)},
+    )
+    expected += logs[place, token]
+  np.testing.assert_allclose(answers[0, 1], [expected, len(ids)], rtol=1e-4)
+  assert tokens == 2 * len(ids) * 16
+
+
+@pytest.mark.parametrize(
+  ("right", "number", "interval"),
+  # scipy.stats.binomtest(right, number).proportion_ci(method="wilson")
+  [(7, 10, [39.68, 89.22]), (0, 5, [0.0, 43.45]), (950, 1000, [93.47, 96.19])],
+)
+def test_the_interval_is_wilsons(right, number, interval):
+  pairs = [Question("kind", "own", "a ___", "b", "c")] * number
+  answers = np.ones([number, 2, 2])
+  answers[:, 1, 0] = 0.0
+  answers[:, 0, 0] = np.where(np.arange(number) < right, 1.0, -1.0)
+  (score,) = probing.summarize(pairs, answers, whole=True).values()
+  assert score["interval"] == pytest.approx(interval, abs=0.01)
+  table = probing.table_of_pairs(
+    [{"checkpoint": "a", "scores": {"own/kind": score}}]
+  )
+  assert table.splitlines()[1].startswith(f"own/kind  {number:>6}")
+
+
 def test_batches_change_nothing():
   found = opened("gpt_2")
   some = questions(["ko"], ["syntax"])[:9]

@@ -7,6 +7,10 @@ sentinel; an encoder reads a mask for each token of the filling and is scored on
 these, all hidden at once (a pseudo-likelihood). If two fillings differ in their
 number of tokens, means over tokens are compared instead of sums, and the share
 of such questions is reported.
+
+Of minimal pairs of sentences an encoder reads each sentence as often as it has
+tokens, with one of them masked at a time (Salazar et al. 2020), and sums are
+compared, as the authors of such pairs do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +49,7 @@ def probe(
   *,
   vocabulary_path: str | None = None,
   batch_size: int = 32,
+  whole: bool = False,
 ) -> dict[str, Any]:
   """Asks a checkpoint.
 
@@ -52,7 +57,9 @@ def probe(
     path: The path of a run, a step of one, or a Hugging Face directory.
     questions: The questions.
     vocabulary_path: The path of its vocabulary, as in `opened`.
-    batch_size: The number of rows of a batch, two for each question.
+    batch_size: The number of rows of a batch.
+    whole: Whether the questions are pairs of sentences, which are compared as
+      wholes.
 
   Returns:
     `checkpoint`, `step`; the cost: `seconds`, `tokens` that were read, padding
@@ -60,26 +67,31 @@ def probe(
     `scores`, by `LANGUAGE/KIND`: `questions`; `accuracy`, the percentage of
     which the right filling is likelier (of bias: the stereotype); `margin`, the
     mean difference in nats, a token where lengths differ; `normalized`, the
-    percentage of questions whose fillings have different lengths.
+    percentage of questions whose fillings have different lengths; and of pairs
+    `interval`, between which 95 % of such samples have the accuracy (Wilson's).
 
   Raises:
     UserError: There is no such checkpoint, or it cannot fill a gap.
   """
   found = loaded_checkpoint.open_checkpoint(path, vocabulary_path)
   with costs.measured() as spent:
-    answers, tokens = answer(found, questions, batch_size)
+    answers, tokens = answer(found, questions, batch_size, whole=whole)
   return {
     "checkpoint": path,
     "step": found.step,
     **spent,
     "tokens": tokens,
     "bytes": sum(x.nbytes for x in jax.tree.leaves(found.params)),
-    "scores": summarize(questions, answers),
+    "scores": summarize(questions, answers, whole=whole),
   }
 
 
 def answer(
-  found: LoadedCheckpoint, questions: Sequence[Question], batch_size: int
+  found: LoadedCheckpoint,
+  questions: Sequence[Question],
+  batch_size: int,
+  *,
+  whole: bool = False,
 ) -> tuple[np.ndarray, int]:
   """Scores both fillings of every question.
 
@@ -87,6 +99,7 @@ def answer(
     found: The checkpoint.
     questions: The questions.
     batch_size: The number of rows of a batch.
+    whole: See `probe`.
 
   Returns:
     The log-likelihoods of the right and the wrong filling and their numbers of
@@ -95,11 +108,20 @@ def answer(
   if not questions:
     raise UserError("there are no questions to ask; choose kinds and languages")
   lay_out = layout(found)
-  rows = [
-    lay_out(*question.sides, filling)
+  if whole and not found.model.offers.has_decoder:
+    rows_of = functools.partial(_one_at_a_time, found.vocabulary)
+  else:
+
+    def rows_of(*text):
+      return [lay_out(*text)]
+
+  parted = [
+    rows_of(*question.sides, filling)
     for question in questions
     for filling in (question.right, question.wrong)
   ]
+  owners = np.repeat(np.arange(len(parted)), [len(part) for part in parted])
+  rows = [row for part in parted for row in part]
   sums = _sums(found)
   likelihoods, tokens = np.zeros(len(rows)), 0
 
@@ -121,14 +143,19 @@ def answer(
       tokens += len(chunk) * width
   if not np.isfinite(likelihoods).all():
     raise UserError(f"{found.name!r}: the model's log-probabilities are NaN")
-  counts = np.array([count for _, count in rows])
-  pairs = np.stack([likelihoods, counts], axis=-1).reshape(-1, 2, 2)
+  totals = np.zeros([len(parted), 2])
+  np.add.at(totals[:, 0], owners, likelihoods)
+  np.add.at(totals[:, 1], owners, [count for _, count in rows])
+  pairs = totals.reshape(-1, 2, 2)
   return pairs, tokens
 
 
 def summarize(
-  questions: Sequence[Question], answers_Q22: np.ndarray
-) -> dict[str, dict[str, float]]:
+  questions: Sequence[Question],
+  answers_Q22: np.ndarray,
+  *,
+  whole: bool = False,
+) -> dict[str, dict[str, Any]]:
   """Scores by language and kind, as `probe` returns them."""
   groups = {}
   for number, question in enumerate(questions):
@@ -137,7 +164,7 @@ def summarize(
   scores = {}
   for name, numbers in groups.items():
     sums_X2, counts_X2 = np.moveaxis(answers_Q22[numbers], -1, 0)
-    differ_X1 = (counts_X2[:, 0] != counts_X2[:, 1])[:, None]
+    differ_X1 = (counts_X2[:, 0] != counts_X2[:, 1])[:, None] & (not whole)
     values_X2 = np.where(differ_X1, sums_X2 / counts_X2, sums_X2)
     margins_X = values_X2[:, 0] - values_X2[:, 1]
     right_X = (margins_X > 0) + 0.5 * (margins_X == 0)
@@ -147,7 +174,36 @@ def summarize(
       "margin": round(float(margins_X.mean()), 4),
       "normalized": round(100 * float(differ_X1.mean()), 1),
     }
+    if whole:
+      scores[name]["interval"] = _interval(float(right_X.sum()), len(numbers))
   return scores
+
+
+def _interval(right: float, number: int) -> list[float]:
+  """Wilson's interval of 95 % around a percentage (Wilson 1927)."""
+  z = 1.959964
+  share = right / number
+  middle = share + z**2 / (2 * number)
+  half = z * (share * (1 - share) / number + (z / (2 * number)) ** 2) ** 0.5
+  below = 1 + z**2 / number
+  return [
+    round(100 * (middle - half) / below, 2),
+    round(100 * (middle + half) / below, 2),
+  ]
+
+
+def table_of_pairs(found: Sequence[Mapping[str, Any]]) -> str:
+  """One row a phenomenon: its pairs, and each checkpoint's accuracy."""
+  names = list(dict.fromkeys(n for each in found for n in each["scores"]))
+  lines = [["pairs", "number", *(f"{e['checkpoint']}" for e in found)]]
+  for name in names:
+    scores = [each["scores"][name] for each in found]
+    cells = [
+      "{:.1f} ({:.1f} to {:.1f})".format(each["accuracy"], *each["interval"])
+      for each in scores
+    ]
+    lines.append([name, str(scores[0]["questions"]), *cells])
+  return _aligned(lines)
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
@@ -167,14 +223,7 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
         f"{each['bytes']:,}",
       ]
     )
-  widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-  text = [
-    "  ".join(
-      cell.ljust(width) if i == 0 else cell.rjust(width)
-      for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-    ).rstrip()
-    for line in lines
-  ]
+  text = [_aligned(lines)]
   shares = {
     name: each["scores"][name]["normalized"]
     for each in found
@@ -192,6 +241,18 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
       "two pronouns and our list of occupations, no measure of harm"
     )
   return "\n".join(text)
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+  """Columns as wide as their widest cell, the first one to the left."""
+  widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+  return "\n".join(
+    "  ".join(
+      cell.ljust(width) if i == 0 else cell.rjust(width)
+      for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+    ).rstrip()
+    for line in lines
+  )
 
 
 def batch_of(
@@ -300,11 +361,10 @@ def _span(vocabulary, start_id, before, after, filling) -> Row:
 
 
 def _masked(vocabulary, before, after, filling) -> Row:
-  start = [i for i in (vocabulary.cls_id, vocabulary.bos_id) if i is not None]
-  end = [i for i in (vocabulary.sep_id, vocabulary.eos_id) if i is not None]
-  left = [*start[:1], *vocabulary.encode(before)]
+  start, end = _marks(vocabulary)
+  left = [*start, *vocabulary.encode(before)]
   ids = vocabulary.encode(filling)
-  right = [*vocabulary.encode(after), *end[:1]]
+  right = [*vocabulary.encode(after), *end]
   row = {
     "encoder_input_tokens": left + [vocabulary.mask_id] * len(ids) + right,
     "encoder_target_tokens": left + ids + right,
@@ -314,6 +374,36 @@ def _masked(vocabulary, before, after, filling) -> Row:
     "encoder_token_types": [0] * (len(left) + len(ids) + len(right)),
   }
   return row, len(ids)
+
+
+def _one_at_a_time(vocabulary, before, after, filling) -> list[Row]:
+  """Rows of a sentence, each with one of its tokens masked and scored."""
+  sentence = " ".join(filter(None, [before, filling, after]))
+  places = range(len(vocabulary.encode(sentence)))
+  return [_masked_at(vocabulary, sentence, place) for place in places]
+
+
+def _masked_at(vocabulary, sentence, place) -> Row:
+  start, end = _marks(vocabulary)
+  ids = vocabulary.encode(sentence)
+  masked = [*ids[:place], vocabulary.mask_id, *ids[place + 1 :]]
+  length = len(start) + len(ids) + len(end)
+  weights = [0.0] * length
+  weights[len(start) + place] = 1.0
+  row = {
+    "encoder_input_tokens": [*start, *masked, *end],
+    "encoder_target_tokens": [*start, *ids, *end],
+    "encoder_loss_weights": weights,
+    "encoder_token_types": [0] * length,
+  }
+  return row, 1
+
+
+def _marks(vocabulary) -> tuple[list[int], list[int]]:
+  """What stands before and after a text that an encoder reads."""
+  start = [i for i in (vocabulary.cls_id, vocabulary.bos_id) if i is not None]
+  end = [i for i in (vocabulary.sep_id, vocabulary.eos_id) if i is not None]
+  return start[:1], end[:1]
 
 
 def _sums(found: LoadedCheckpoint) -> Callable:
