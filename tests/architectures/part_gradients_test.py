@@ -90,8 +90,10 @@ def test_every_parameter_learns_with_remat_and_on_four_devices_alike(part):
   sizes = sizes_of(part)
   model, converter = tiny_models.build("t5_1_0", part, **sizes)
   params = tiny_models.random_parameters(model)
+  # Of an adaptive softmax there must be targets in every cluster.
+  longest = 16 if part.startswith("softmax/adaptive") else 9
   batch = tiny_models.lay_out(
-    converter, tiny_models.random_examples(longest=16), packing=False
+    converter, tiny_models.random_examples(longest=longest), packing=False
   )
   gradient = gradient_of(model)
   before, expected = gradient(params, batch)
