@@ -57,7 +57,7 @@ EXACT = {
   ("gpt_j", "gpt_j_6b"): 6_050_882_784,
   ("llama", "llama_7b"): 6_738_415_616,
   ("llama", "llama_1b"): 1_100_048_384,
-  ("modernbert_decoder", "ettin_150m"): 149_655_232,
+  ("modernbert_decoder", "modernbert_decoder_150m"): 149_655_232,
   ("olmo2", "olmo2_1b"): 1_484_916_736,
   ("qwen3", "qwen3_0_6b"): 596_049_920,
   # Without what reads images.

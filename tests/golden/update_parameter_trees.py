@@ -38,7 +38,7 @@ SIZES = {
   "longt5": "t5_1_1_base",
   "mbart": "bart_large",
   "modernbert": "modernbert_base",
-  "modernbert_decoder": "ettin_150m",
+  "modernbert_decoder": "modernbert_decoder_150m",
   "mpnet": "mpnet_base",
   "mt5": "t5_1_1_small",
   "olmo2": "olmo2_1b",

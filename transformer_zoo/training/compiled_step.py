@@ -84,4 +84,4 @@ class CompiledStep:
 
 
 def _shapes(batch) -> tuple:
-  return tuple(batch[name].shape for name in sorted(batch))
+  return tuple((batch[n].shape, batch[n].dtype) for n in sorted(batch))

@@ -208,7 +208,7 @@ PUBLISHED = {
     "sliding_window_pattern": 6,
     "vocab_size": 262144,
   },
-  ("modernbert_decoder", "ettin_150m"): {
+  ("modernbert_decoder", "modernbert_decoder_150m"): {
     "model_type": "modernbert-decoder",
     "attention_bias": False,
     "attention_dropout": 0.0,
