@@ -264,16 +264,17 @@ class _ExampleSource:
   def rows_of(self, examples: int) -> int:
     """Returns the number of rows of so many of the first examples.
 
-    The rows that rank the choices of one question are one example; `idx` has
-    the question and the choice.
+    The rows that rank the choices of one question are one example.
     """
+    from transformer_zoo.data.storage import records
+
     questions, most = set(), self.num_examples
     for start in range(0, most, _ROWS_AT_ONCE):
       rows = np.arange(start, min(start + _ROWS_AT_ONCE, most))
       for row, (_, text) in zip(rows, self._records.read(rows), strict=True):
-        if "is_correct" not in text or "idx" not in text:
+        if (question := records.question_of(text)) is None:
           return min(examples, most)
-        questions.add(tuple(np.ravel(text["idx"]).tolist()[:-1]))
+        questions.add(question)
         if len(questions) > examples:
           return int(row)
     return most

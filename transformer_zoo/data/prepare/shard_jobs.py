@@ -19,6 +19,7 @@ from transformer_zoo.data.prepare import shards
 from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.data.prepare import tokenizing
 from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.storage import records
 
 if TYPE_CHECKING:
   import seqio
@@ -216,10 +217,8 @@ def _first(
   """Yields the first examples, those that rank choices as `rows_of` counts."""
   questions = set()
   for example in examples:
-    question = len(questions)
-    if "is_correct" in example and "idx" in example:
-      question = tuple(np.ravel(example["idx"]).tolist()[:-1])
-    questions.add(question)
+    question = records.question_of(example)
+    questions.add(len(questions) if question is None else question)
     if len(questions) > number:
       return
     yield example

@@ -49,6 +49,16 @@ def to_json(value: Any) -> Any:
   return value
 
 
+def question_of(example: Mapping[str, Any]) -> tuple[int, ...] | None:
+  """Returns the question whose choice an example ranks; None if it ranks none.
+
+  `idx` of such an example has the question and the choice.
+  """
+  if "is_correct" not in example or "idx" not in example:
+    return None
+  return tuple(np.ravel(example["idx"]).tolist()[:-1])
+
+
 def readable(value: Any, where: str, task: str) -> Any:
   """Returns `to_json(value)`.
 
