@@ -113,6 +113,8 @@ setuptools.setup(
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
     "interop": ["torch", "transformers"],
+    "harness": ["lm_eval"],
+    "embeddings": ["mteb", "torch", "transformers"],
     # T5X is not on the package index; nothing of the project needs it.
     "t5x": ["t5x @ git+https://github.com/google-research/t5x.git@cc342d4"],
   },

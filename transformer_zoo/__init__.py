@@ -16,6 +16,7 @@ _API = {
   "train": "runs",
   "evaluate": "runs",
   "infer": "runs",
+  "harness": "harness",
   "study": "studies",
   "task": "inputs",
   "batches": "inputs",

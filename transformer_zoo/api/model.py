@@ -58,6 +58,11 @@ class Model:
     self._changed = {}  # Settings -> `Inference`, with programs of its own.
 
   @property
+  def inference(self) -> "Inference":
+    """The checkpoint and its settings, as `zoo infer` uses them."""
+    return self._inference
+
+  @property
   def path(self) -> str | Sequence[str]:
     """The path of the checkpoint, or the paths of an ensemble."""
     return self._inference.checkpoint_path

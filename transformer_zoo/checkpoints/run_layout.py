@@ -10,6 +10,7 @@ import urllib.parse
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo.errors import UserError
 
 # The working folders of runs at URLs (remote.py).
 URLS = pathlib.Path("runs", "mirrored")
@@ -69,3 +70,24 @@ def replace(path: pathlib.Path, text: str) -> None:
   temporary = path.with_name(path.name + ".new")
   temporary.write_text(text, encoding="utf-8")
   os.replace(temporary, path)
+
+
+def run_of(checkpoint: pathlib.Path) -> pathlib.Path:
+  """Returns the folder of the run of a step, or that of another checkpoint."""
+  parent = checkpoint.parent
+  return parent.parent if parent.name == "checkpoints" else parent
+
+
+def make_output(folder: pathlib.Path) -> None:
+  """Makes a folder of results.
+
+  Raises:
+    UserError: It cannot be made.
+  """
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+  except OSError as error:
+    raise UserError(
+      f"results cannot be written into {str(folder)!r} ({error.strerror}); "
+      "choose another folder with --output_dir"
+    ) from None

@@ -51,10 +51,12 @@ def add_search_paths_argument(parser: argparse.ArgumentParser) -> None:
   )
 
 
-def add_mixture_argument(parser: argparse.ArgumentParser) -> None:
+def add_mixture_argument(
+  parser: argparse._ActionsContainer, *, required: bool = True
+) -> None:
   """Adds `--mixture`, which names a mixture or a task."""
   mixture = parser.add_argument(
-    "--mixture", required=True, help="a mixture or a task"
+    "--mixture", required=required, help="a mixture or a task"
   )
   completions.complete(mixture, "registered", kinds=("tasks", "mixtures"))
 

@@ -4,7 +4,8 @@ The configuration is the checkpoint's, then runs/evaluate.gin, then the files of
 --gin_file. If these name a model, as a T5X checkpoint needs, the checkpoint's
 is left out. JSON goes to standard output, progress and a table to stderr,
 predictions into the run folder. A killed evaluation continues by the same
-command.
+command. --harness scores tasks of lm_eval, and of mteb with an encoder, in the
+place of a mixture.
 """
 
 import argparse
@@ -23,7 +24,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, the mixture, the gin arguments, the data folders."""
   checkpoint_arguments.add_argument(parser)
   checkpoint_arguments.add_adapter_argument(parser)
-  common.add_mixture_argument(parser)
+  scored = parser.add_mutually_exclusive_group(required=True)
+  common.add_mixture_argument(scored, required=False)
+  scored.add_argument(
+    "--harness",
+    metavar="TASKS",
+    help="tasks of lm_eval or, with an encoder, of mteb, separated by commas",
+  )
+  parser.add_argument(
+    "--harness_tasks", metavar="DIR", help="a folder of further lm_eval tasks"
+  )
+  parser.add_argument(
+    "--num_fewshot",
+    type=int,
+    metavar="N",
+    help="examples before each question of lm_eval; the tasks' own by default",
+  )
   parser.add_argument(
     "--split",
     help="the split to evaluate: validation by default, test with --submission",
@@ -73,8 +89,9 @@ def run(arguments: argparse.Namespace) -> None:
       "--output_dir and --submission hold the files of one model; name one "
       "--adapter"
     )
+  evaluated = _evaluated if arguments.harness is None else _by_harness
   for name, of_one in checkpoint_arguments.of_each_adapter(arguments):
-    result = _evaluated(of_one)
+    result = evaluated(of_one)
     if name is None:
       print(result)
     else:
@@ -106,3 +123,28 @@ def _evaluated(arguments: argparse.Namespace) -> str:
   from transformer_zoo import config
 
   return config.call("evaluate")
+
+
+def _by_harness(arguments: argparse.Namespace) -> str:
+  for name in ("split", "all_checkpoints", "average", "submission"):
+    if getattr(arguments, name):
+      raise UserError(
+        f"--{name} is for mixtures; leave it out, or name a --mixture in the "
+        "place of --harness"
+      )
+  arguments.vocabulary = None
+  checkpoint_arguments.load_for_inference(arguments)
+  from transformer_zoo import config
+  from transformer_zoo.api.harness import harness
+  from transformer_zoo.api.model import Model
+
+  inference = config.call("infer")
+  inference.check()
+  result = harness(
+    Model(inference),
+    arguments.harness.split(","),
+    harness_tasks=arguments.harness_tasks,
+    num_fewshot=arguments.num_fewshot,
+    output_dir=arguments.output_dir,
+  )
+  return json.dumps(result, indent=2)

@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "--pairs",
     action="append",
     metavar="FILE",
-    help="minimal pairs of sentences as BLiMP or CrowS-Pairs has them, "
-    "instead of the questions; repeatable",
+    help="minimal pairs as of BLiMP, CrowS-Pairs and WinoBias, or a suite of "
+    "SyntaxGym (.json), instead of the questions; repeatable",
   )
   parser.add_argument(
     "--vocabulary", metavar="FILE", help="if none lies beside a checkpoint"
@@ -52,13 +52,18 @@ def run(arguments: argparse.Namespace) -> None:
   """Asks every checkpoint and prints the table."""
   from transformer_zoo.evaluation.probes import pairs
   from transformer_zoo.evaluation.probes import questions
+  from transformer_zoo.evaluation.probes import suites
   from transformer_zoo.runs import inputs
   from transformer_zoo.runs.analysis import probing
 
   inputs.check_at_least(1, batch_size=arguments.batch_size)
   kinds = arguments.kinds.split(",") if arguments.kinds else questions.KINDS
+  asked_suites = []
   if arguments.pairs:
-    asked = [pair for path in arguments.pairs for pair in pairs.read(path)]
+    is_suite = {path: path.endswith(".json") for path in arguments.pairs}
+    asked_suites = [suites.read(path) for path in is_suite if is_suite[path]]
+    files = [path for path in is_suite if not is_suite[path]]
+    asked = [pair for path in files for pair in pairs.read(path)]
   else:
     asked = questions.questions(arguments.languages.split(","), kinds)
   paths = arguments.checkpoints
@@ -68,6 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     probing.probe(
       path,
       asked,
+      suites=asked_suites,
       vocabulary_path=arguments.vocabulary,
       batch_size=arguments.batch_size,
       whole=bool(arguments.pairs),

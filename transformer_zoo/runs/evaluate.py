@@ -169,7 +169,8 @@ def evaluate(
     _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
   tasks = [dataclasses.replace(t, name=t.name + suffix) for t in tasks]
   output = pathlib.Path(
-    output_dir or _run_folder(found[0][0]) / "evaluation" / mixture.name / split
+    output_dir
+    or run_layout.run_of(found[0][0]) / "evaluation" / mixture.name / split
   )
   if edits is not None:
     return _of_edits(edits, found, split, output, mixture.name + suffix)
@@ -257,7 +258,7 @@ def _of_edits(
   from transformer_zoo.runs.loading import loaded_checkpoint
 
   (checkpoint,) = found[0]
-  _make(output)
+  run_layout.make_output(output)
   made = edits.scores(loaded_checkpoint.open_checkpoint(str(checkpoint)))
   result = {
     "checkpoint": str(checkpoint),
@@ -359,7 +360,7 @@ class _Evaluation:
     self, checkpoint: Checkpoint, output: pathlib.Path, skipped: list[str]
   ) -> dict[str, Any]:
     """Evaluates a checkpoint; writes and returns its result."""
-    _make(output)
+    run_layout.make_output(output)
     params = None
     results = {}
     for task in self.tasks:
@@ -441,21 +442,6 @@ class _Evaluation:
       "invalid_rule": submission.INVALID_RULE,
       "missing": submission.missing(list(files)),
     }
-
-
-def _run_folder(checkpoint: pathlib.Path) -> pathlib.Path:
-  parent = checkpoint.parent
-  return parent.parent if parent.name == "checkpoints" else parent
-
-
-def _make(folder: pathlib.Path) -> None:
-  try:
-    folder.mkdir(parents=True, exist_ok=True)
-  except OSError as error:
-    raise UserError(
-      f"predictions cannot be written into {str(folder)!r} ({error.strerror}); "
-      "choose another folder with --output_dir"
-    ) from None
 
 
 def _say(text: str) -> None:

@@ -59,6 +59,27 @@ def test_crows_pairs_and_pairs_of_ones_own(tmp_path, name, text, expected):
   assert pairs.read(path) == [expected]
 
 
+def test_wino_bias_has_the_stereotype_first(tmp_path):
+  texts = {
+    "pro": "1 [The nurse] said [she] left.\n2 Ask [the guard] for [his] key.\n",
+    "anti": "1 [The nurse] said [he] left.\n2 Ask [the guard] for [her] key.\n",
+  }
+  for name, text in texts.items():
+    (tmp_path / f"{name}_stereotyped_type1.txt.dev").write_text(text)
+  name = "pro_stereotyped_type1.txt"
+  assert pairs.read(tmp_path / f"{name}.dev") == [
+    Question("all", name, "The nurse said ___ left.", "she", "he"),
+    Question("all", name, "Ask the guard for ___ key.", "his", "her"),
+  ]
+
+
+def test_files_of_wino_bias_have_the_same_sentences(tmp_path):
+  (tmp_path / "pro_stereotyped_type1.txt").write_text("1 [A] saw [her].\n")
+  (tmp_path / "anti_stereotyped_type1.txt").write_text("")
+  with pytest.raises(UserError, match="has 1 sentences and .* has 0"):
+    pairs.read(tmp_path / "pro_stereotyped_type1.txt")
+
+
 @pytest.mark.parametrize(
   ("content", "message"),
   [

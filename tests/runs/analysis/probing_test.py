@@ -12,6 +12,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.probes.questions import Question
 from transformer_zoo.evaluation.probes.questions import questions
+from transformer_zoo.evaluation.probes.suites import Suite
 from transformer_zoo.runs.analysis import probing
 from transformer_zoo.runs.loading.loaded_checkpoint import LoadedCheckpoint
 
@@ -116,6 +117,45 @@ def test_an_encoder_masks_one_token_of_a_sentence_at_a_time():
     expected += logs[place, token]
   np.testing.assert_allclose(answers[0, 1], [expected, len(ids)], rtol=1e-4)
   assert tokens == 2 * len(ids) * 16
+
+
+SUITE = Suite(
+  "agreement",
+  ("(2;%match%) < (2;%other%)",),
+  (
+    {
+      "match": {"1": "It", "2": "is", "3": "so"},
+      "other": {"1": "It", "2": "am", "3": "so"},
+    },
+  ),
+)
+
+
+def test_a_language_model_has_surprisals_of_what_precedes_a_region():
+  found = opened("gpt_2", start_id=None)
+  ((item,), _) = probing.surprisals(found, SUITE, 4)
+  for condition, word in (("match", "is"), ("other", "am")):
+    ids = BYTES.encode(f"It {word}")
+    logs = logits(found, {"decoder_input_tokens": ids})
+    expected = -sum(logs[i - 1, ids[i]] for i in range(2, len(ids)))
+    assert item[condition, "2"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_an_encoder_masks_one_token_of_a_region_at_a_time():
+  found = opened("bert", start_id=None)
+  ((item,), _) = probing.surprisals(found, SUITE, 4)
+  left, ids, right = (BYTES.encode(text) for text in ("It", "am", "so"))
+  expected = 0.0
+  for place, token in enumerate(ids):
+    masked = [*ids[:place], BYTES.mask_id, *ids[place + 1 :]]
+    read = [*left, *masked, *right, BYTES.eos_id]
+    logs = logits(
+      found,
+      {"encoder_input_tokens": read, "encoder_token_types": [0] * len(read)},
+    )
+    expected -= logs[len(left) + place, token]
+  assert item["other", "2"] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 BLiMP (Warstadt et al. 2020) is JSON Lines with `sentence_good`, `sentence_bad`
 and `UID`, a file for each paradigm. CrowS-Pairs (Nangia et al. 2020) is CSV
-with `sent_more`, `sent_less` and `bias_type`. Pairs of one's own have `good`,
-`bad` and perhaps `phenomenon`, in either format. A pair becomes a `Question`:
-what both sentences begin and end with, and two fillings.
+with `sent_more`, `sent_less` and `bias_type`. WinoBias (Zhao et al. 2018) is
+two texts, `pro_stereotyped_...` and `anti_stereotyped_...`, with the same
+numbered sentences whose mentions stand in brackets. Pairs of one's own have
+`good`, `bad` and perhaps `phenomenon`, as JSON Lines or CSV. A pair becomes a
+`Question`: what both sentences begin and end with, and two fillings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +14,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.probes.questions import GAP
@@ -24,12 +27,16 @@ FORMATS = (
   ("good", "bad", "phenomenon"),
 )
 
+# How the files of WinoBias begin.
+_PRO, _ANTI = "pro_stereotyped", "anti_stereotyped"
+
 
 def read(path: str | os.PathLike[str]) -> list[Question]:
   """Returns the pairs of a file, in their order.
 
   Args:
-    path: A file of JSON Lines (`.jsonl`), CSV (`.csv`) or TSV (`.tsv`).
+    path: A file of JSON Lines (`.jsonl`), CSV (`.csv`) or TSV (`.tsv`), or the
+      `pro_stereotyped_...` of the two files of WinoBias.
 
   Returns:
     A question for each pair, whose language is the name of the file and whose
@@ -52,6 +59,9 @@ def read(path: str | os.PathLike[str]) -> list[Question]:
 
 
 def _rows(path: pathlib.Path) -> Iterator[Mapping[str, str]]:
+  if path.name.startswith(_PRO):
+    yield from _wino_bias(path)
+    return
   with path.open(encoding="utf-8-sig", newline="") as lines:
     if path.suffix in (".csv", ".tsv"):
       yield from csv.DictReader(
@@ -69,6 +79,27 @@ def _rows(path: pathlib.Path) -> Iterator[Mapping[str, str]]:
           "JSON object a line in .jsonl, or in .csv or .tsv with a header"
         ) from error
       yield row if isinstance(row, dict) else {}
+
+
+def _wino_bias(path: pathlib.Path) -> Iterator[Mapping[str, str]]:
+  """Yields the sentences of both files: the stereotype is the first."""
+  other = path.with_name(_ANTI + path.name.removeprefix(_PRO))
+  pro, anti = (
+    [line for line in each.read_text("utf-8-sig").splitlines() if line.strip()]
+    for each in (path, other)
+  )
+  if len(pro) != len(anti):
+    raise UserError(
+      f"{str(path)!r} has {len(pro)} sentences and {str(other)!r} has "
+      f"{len(anti)}; the files of WinoBias have the same sentences"
+    )
+  for good, bad in zip(pro, anti, strict=True):
+    yield {"good": _plain(good), "bad": _plain(bad)}
+
+
+def _plain(line: str) -> str:
+  """A sentence of WinoBias without its number and brackets."""
+  return re.sub(r"[\[\]]", "", re.sub(r"^\s*\d+\s+", "", line)).strip()
 
 
 def _question(path, number, row) -> Question:

@@ -10,7 +10,8 @@ of such questions is reported.
 
 Of minimal pairs of sentences an encoder reads each sentence as often as it has
 tokens, with one of them masked at a time (Salazar et al. 2020), and sums are
-compared, as the authors of such pairs do.
+compared, as the authors of such pairs do. So are the surprisals of the regions
+of a suite.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,9 @@ import numpy as np
 
 from transformer_zoo.editing import programs
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.probes import suites as suites_lib
 from transformer_zoo.evaluation.probes.questions import Question
+from transformer_zoo.evaluation.probes.suites import Suite
 from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.loading import loaded_checkpoint
 from transformer_zoo.runs.loading.loaded_checkpoint import LoadedCheckpoint
@@ -45,8 +48,9 @@ def steps_of(path: str) -> list[str]:
 
 def probe(
   path: str,
-  questions: Sequence[Question],
+  questions: Sequence[Question] = (),
   *,
+  suites: Sequence[Suite] = (),
   vocabulary_path: str | None = None,
   batch_size: int = 32,
   whole: bool = False,
@@ -56,6 +60,7 @@ def probe(
   Args:
     path: The path of a run, a step of one, or a Hugging Face directory.
     questions: The questions.
+    suites: Suites of sentences whose regions are compared.
     vocabulary_path: The path of its vocabulary, as in `opened`.
     batch_size: The number of rows of a batch.
     whole: Whether the questions are pairs of sentences, which are compared as
@@ -69,20 +74,29 @@ def probe(
     mean difference in nats, a token where lengths differ; `normalized`, the
     percentage of questions whose fillings have different lengths; and of pairs
     `interval`, between which 95 % of such samples have the accuracy (Wilson's).
+    Of each prediction of a suite there are `questions`, its items, `accuracy`,
+    the percentage of items of which it holds, and `interval`.
 
   Raises:
     UserError: There is no such checkpoint, or it cannot fill a gap.
   """
   found = loaded_checkpoint.open_checkpoint(path, vocabulary_path)
+  scores, tokens = {}, 0
   with costs.measured() as spent:
-    answers, tokens = answer(found, questions, batch_size, whole=whole)
+    if questions or not suites:
+      answers, tokens = answer(found, questions, batch_size, whole=whole)
+      scores |= summarize(questions, answers, whole=whole)
+    for suite in suites:
+      items, more = surprisals(found, suite, batch_size)
+      scores |= _of_predictions(suite, items)
+      tokens += more
   return {
     "checkpoint": path,
     "step": found.step,
     **spent,
     "tokens": tokens,
     "bytes": sum(x.nbytes for x in jax.tree.leaves(found.params)),
-    "scores": summarize(questions, answers, whole=whole),
+    "scores": scores,
   }
 
 
@@ -107,19 +121,83 @@ def answer(
   """
   if not questions:
     raise UserError("there are no questions to ask; choose kinds and languages")
-  lay_out = layout(found)
-  if whole and not found.model.offers.has_decoder:
-    rows_of = functools.partial(_one_at_a_time, found.vocabulary)
-  else:
+  masks_one = whole and not found.model.offers.has_decoder
+  rows_of = _rows_of(found, one_at_a_time=masks_one)
+  parted = []
+  for question in questions:
+    before, after = question.sides
+    for filling in (question.right, question.wrong):
+      if masks_one:
+        sentence = " ".join(filter(None, [before, filling, after]))
+        parted.append(rows_of("", "", sentence))
+      else:
+        parted.append(rows_of(before, after, filling))
+  totals, tokens = _totals(found, parted, batch_size)
+  return totals.reshape(-1, 2, 2), tokens
 
-    def rows_of(*text):
-      return [lay_out(*text)]
 
+def surprisals(
+  found: LoadedCheckpoint, suite: Suite, batch_size: int
+) -> tuple[list[dict[tuple[str, str], float]], int]:
+  """Returns the surprisals of the regions that a suite's formulas name.
+
+  A language model knows what precedes a region alone; an encoder-decoder writes
+  it behind a sentinel, and an encoder reads its sentence once for each of its
+  tokens, which is masked. A region without a text has none.
+
+  Args:
+    found: The checkpoint.
+    suite: The suite.
+    batch_size: The number of rows of a batch.
+
+  Returns:
+    Nats by condition and number of the region, for each item; and the number of
+    tokens that were read.
+  """
+  offers = found.model.offers
+  rows_of = _rows_of(found, one_at_a_time=not offers.has_decoder)
+  items = suite.regions()
   parted = [
-    rows_of(*question.sides, filling)
-    for question in questions
-    for filling in (question.right, question.wrong)
+    rows_of(before, "" if offers.continues else after, text) if text else []
+    for item in items
+    for before, text, after in item.values()
   ]
+  totals, tokens = _totals(found, parted, batch_size)
+  nats = iter((0.0 - totals[:, 0]).tolist())
+  return [{key: next(nats) for key in item} for item in items], tokens
+
+
+def _of_predictions(suite: Suite, items) -> dict[str, dict[str, Any]]:
+  """Returns the scores of each prediction of a suite."""
+  scores = {}
+  for number, formula in enumerate(suite.predictions, start=1):
+    right = sum(suites_lib.holds(formula, item) for item in items)
+    scores[f"{suite.name}/{number}"] = {
+      "questions": len(items),
+      "accuracy": round(100 * right / len(items), 2),
+      "interval": _interval(right, len(items)),
+    }
+  return scores
+
+
+def _rows_of(
+  found: LoadedCheckpoint, *, one_at_a_time: bool
+) -> Callable[[str, str, str], list[Row]]:
+  """Returns the function from sides and a filling to the rows that score it."""
+  lay_out = layout(found)
+  if one_at_a_time:
+    return functools.partial(_one_at_a_time, found.vocabulary)
+  return lambda *text: [lay_out(*text)]
+
+
+def _totals(
+  found: LoadedCheckpoint, parted: Sequence[Sequence[Row]], batch_size: int
+) -> tuple[np.ndarray, int]:
+  """Returns sums over the rows of each part, and the tokens that were read.
+
+  Returns:
+    [parts, 2], the log-likelihood and the number of tokens that are scored.
+  """
   owners = np.repeat(np.arange(len(parted)), [len(part) for part in parted])
   rows = [row for part in parted for row in part]
   sums = _sums(found)
@@ -146,8 +224,7 @@ def answer(
   totals = np.zeros([len(parted), 2])
   np.add.at(totals[:, 0], owners, likelihoods)
   np.add.at(totals[:, 1], owners, [count for _, count in rows])
-  pairs = totals.reshape(-1, 2, 2)
-  return pairs, tokens
+  return totals, tokens
 
 
 def summarize(
@@ -377,26 +454,19 @@ def _masked(vocabulary, before, after, filling) -> Row:
 
 
 def _one_at_a_time(vocabulary, before, after, filling) -> list[Row]:
-  """Rows of a sentence, each with one of its tokens masked and scored."""
-  sentence = " ".join(filter(None, [before, filling, after]))
-  places = range(len(vocabulary.encode(sentence)))
-  return [_masked_at(vocabulary, sentence, place) for place in places]
+  """Rows of a text, each with one token of the filling masked and scored."""
+  row, _ = _masked(vocabulary, before, after, filling)
+  places = np.flatnonzero(row["encoder_loss_weights"])
+  return [(_masked_at(vocabulary, row, place), 1) for place in places]
 
 
-def _masked_at(vocabulary, sentence, place) -> Row:
-  start, end = _marks(vocabulary)
-  ids = vocabulary.encode(sentence)
+def _masked_at(vocabulary, row, place) -> Mapping[str, Sequence[int]]:
+  ids = [*row["encoder_target_tokens"]]
   masked = [*ids[:place], vocabulary.mask_id, *ids[place + 1 :]]
-  length = len(start) + len(ids) + len(end)
-  weights = [0.0] * length
-  weights[len(start) + place] = 1.0
-  row = {
-    "encoder_input_tokens": [*start, *masked, *end],
-    "encoder_target_tokens": [*start, *ids, *end],
-    "encoder_loss_weights": weights,
-    "encoder_token_types": [0] * length,
-  }
-  return row, 1
+  weights = [0.0] * len(ids)
+  weights[place] = 1.0
+  changed = {"encoder_input_tokens": masked, "encoder_loss_weights": weights}
+  return {**row, **changed}
 
 
 def _marks(vocabulary) -> tuple[list[int], list[int]]:

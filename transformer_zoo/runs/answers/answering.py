@@ -150,10 +150,7 @@ class Answering:
       UserError: The model's log-probabilities are NaN.
     """
     for batch in batches(examples, self._batch_size):
-      put = self._put(**self.pairs(batch, first))
-      sums = jax.tree.map(
-        partitioning_lib.fetch_whole, self._example_sums(self._params, put)
-      )
+      sums = self.sums(self._texts(batch, first))
       yield [
         {
           **_given(example),
@@ -164,6 +161,44 @@ class Answering:
       ]
       first += len(batch)
 
+  def sums(self, sides: Mapping[str, Ragged]) -> dict[str, np.ndarray]:
+    """Returns `example_sums` of the model, float32 [rows] each.
+
+    Args:
+      sides: The ids of `inputs` and `targets`, a batch of rows at most.
+    """
+    put = self._put(**self._laid_out(sides))
+    return jax.tree.map(
+      partitioning_lib.fetch_whole, self._example_sums(self._params, put)
+    )
+
+  def continuation(
+    self, context: str, text: str
+  ) -> tuple[list[int], list[int]]:
+    """Returns the ids of a context, and of a text that stands right behind it.
+
+    Spaces that end the context go to the text. A model that continues its
+    inputs has both encoded together; otherwise the context ends as inputs do.
+    Nothing ends the text.
+
+    Args:
+      context: The context, which may be empty.
+      text: The text.
+    """
+    kept = context.rstrip()
+    text = context[len(kept) :] + text
+    begin, end = self._marks("inputs")
+    known = [*begin, *self._vocabulary.encode_prompt(kept), *end]
+    if not self._continued:
+      return known, [*self._vocabulary.encode_targets(text)]
+    whole = [*begin, *self._vocabulary.encode_prompt(kept + text)]
+    said = whole[len(known) :]
+    if not known and not self._decoding.start_before_prompt:
+      # Something has to be read before the first token.
+      ids = (self._vocabulary.bos_id, self._vocabulary.eos_id)
+      known = [next((i for i in ids if i is not None), self._ids["pad_id"])]
+    return known, said
+
   def pairs(
     self, batch: Sequence[Example], first: int = 0
   ) -> dict[str, np.ndarray]:
@@ -173,13 +208,18 @@ class Answering:
       batch: At most a batch of examples.
       first: The number of the first example, for messages.
     """
-    sides = {
+    return self._laid_out(self._texts(batch, first))
+
+  def _texts(self, batch: Sequence[Example], first: int) -> dict[str, Ragged]:
+    return {
       feature: self._encoded(batch, feature, first)
       for feature in ("inputs", "targets")
     }
+
+  def _laid_out(self, sides: Mapping[str, Ragged]) -> dict[str, np.ndarray]:
     return self._converter(
       sides,
-      np.arange(len(batch)),
+      np.arange(len(sides["targets"].lengths)),
       num_rows=self._batch_size,
       lengths=self._widths.of_pairs(sides),
       packing=False,
@@ -199,12 +239,7 @@ class Answering:
     `end_id` ends inputs.
     """
     continued = self._continued and feature == "inputs"
-    eos_id = self._ids["eos_id"]
-    begin_id = self._converter.begin_id
-    begin = [] if begin_id is None else [begin_id]
-    end = [] if continued or eos_id == scoring.NO_END else [eos_id]
-    if feature == "inputs" and self._converter.end_id is not None:
-      end.append(self._converter.end_id)
+    begin, end = self._marks(feature)
     room = self._lengths[feature] - len(begin) - len(end)
     encode = (
       self._vocabulary.encode_targets
@@ -226,6 +261,17 @@ class Answering:
         "lengths"
       )
     return Ragged.of(rows)
+
+  def _marks(self, feature: str) -> tuple[list[int], list[int]]:
+    """The ids that begin and end a feature."""
+    eos_id = self._ids["eos_id"]
+    begin_id = self._converter.begin_id
+    begin = [] if begin_id is None else [begin_id]
+    continued = self._continued and feature == "inputs"
+    end = [] if continued or eos_id == scoring.NO_END else [eos_id]
+    if feature == "inputs" and self._converter.end_id is not None:
+      end.append(self._converter.end_id)
+    return begin, end
 
   def _prefixes(self, batch: Sequence[Example]):
     """Returns the ids that outputs begin with, padded by -1, or None."""
