@@ -138,6 +138,11 @@ seqio.TaskRegistry.add(
 forms.register_number(
   "glue_stsb_v002", "{sentence1}", "{sentence2}", hidden=-1.0
 )
+forms.register_embedding(
+  "glue_stsb_v002",
+  ["{sentence1}", "{sentence2}"],
+  label=functools.partial(forms.number, hidden=-1.0),
+)
 
 # Does the hypothesis follow from the premise, or contradict it?
 #   {'premise': 'I hate pigeons.', 'hypothesis': 'My feelings towards pigeons
@@ -173,6 +178,12 @@ seqio.TaskRegistry.add(
 )
 forms.register_classes(
   "glue_mnli_v002", "{premise}", "{hypothesis}", classes=_MNLI_CLASSES
+)
+forms.register_embedding(
+  "glue_mnli_v002",
+  ["{premise}", "{hypothesis}"],
+  label=functools.partial(forms.number, hidden=-1.0),
+  scored=False,
 )
 
 # MNLI's evaluation in the genres that are trained on. TFDS has these rows as

@@ -51,3 +51,6 @@ seqio.TaskRegistry.add(
 forms.register_classes(
   "snli_v110", "{premise}", "{hypothesis}", classes=_CLASSES
 )
+forms.register_embedding(
+  "snli_v110", ["{premise}", "{hypothesis}"], label=forms.number, scored=False
+)

@@ -20,6 +20,7 @@ becomes rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+import functools
 import re
 from typing import Any
 
@@ -89,17 +90,14 @@ def register_number(
     hidden: The number that stands for a hidden one; None if none is hidden.
     features: The features, as in `register_classes`.
   """
-
-  def number(example):
-    value = _as_number(example[label])
-    if hidden is not None:
-      value = tf.where(value == hidden, np.float32(np.nan), value)
-    return value
-
   return _register(
     task_name,
     {"form": "number"},
-    {"first": first, "second": second, "label": number},
+    {
+      "first": first,
+      "second": second,
+      "label": functools.partial(number, label=label, hidden=hidden),
+    },
     features,
     settings=[label, hidden],
   )
@@ -142,6 +140,39 @@ def register_choices(
     features,
     expand=expand,
     settings=[list(answers), _described(choices)],
+  )
+
+
+def register_embedding(
+  task_name: str,
+  texts: Sequence[Text],
+  *,
+  label: Callable[[Example], tf.Tensor] | None = None,
+  scored: bool = True,
+  features: Mapping[str, seqio.Feature] | None = None,
+) -> seqio.Task:
+  """Registers `TASK:embedding`.
+
+  Args:
+    task_name: A text-to-text task.
+    texts: The texts that have a vector each: an anchor, its positive, and hard
+      negatives.
+    label: Returns the number of the first two texts, NaN where it is hidden;
+      None if no row has one.
+    scored: Whether the metrics of the task compare cosines with its targets.
+    features: The features, as in `register_classes`.
+  """
+  parts = [_text(text) for text in texts]
+  found = {"texts": lambda row: tf.stack([part(row) for part in parts])}
+  if label is not None:
+    found["label"] = label
+  return _register(
+    task_name,
+    {"form": "embedding"},
+    found,
+    features,
+    settings=[*map(_described, texts)],
+    scored=scored,
   )
 
 
@@ -212,6 +243,7 @@ def _register(
   *,
   expand: Expand | None = None,
   settings: Any = None,
+  scored: bool = True,
 ) -> seqio.Task:
   """Registers a form of a task."""
   task = seqio.TaskRegistry.get(task_name)
@@ -230,8 +262,8 @@ def _register(
       TextsStep(steps, texts, expand, settings),
       PiecesStep(form),
     ],
-    postprocess_fn=task.postprocessor,
-    metric_fns=task.metric_fns,
+    postprocess_fn=task.postprocessor if scored else None,
+    metric_fns=task.metric_fns if scored else [],
     output_features=features or vocabularies_of_tasks.form_features(),
   )
 
@@ -303,6 +335,7 @@ class PiecesStep:
       "choices": _pieces_of_choices,
       "spans": _pieces_of_spans,
       "tags": _pieces_of_tags,
+      "embedding": _pieces_of_embedding,
     }[self.form["form"]]
 
     @seqio.map_over_dataset
@@ -342,6 +375,19 @@ def _pieces_of_choices(example, form, vocabulary):
     "second": tf.cast(seconds.values, tf.int32),
     "second_lengths": tf.cast(seconds.row_lengths(), tf.int32),
     "label": _place_in(example["choices"], example["targets_pretokenized"]),
+  }
+
+
+def _pieces_of_embedding(example, form, vocabulary):
+  """Returns the pieces of the texts, and the number of the first two."""
+  del form
+  pieces = vocabulary.encode_tf(example.pop("texts"))
+  others = pieces[1:]
+  return {
+    "first": tf.cast(pieces[0], tf.int32),
+    "second": tf.cast(others.values, tf.int32),
+    "second_lengths": tf.cast(others.row_lengths(), tf.int32),
+    "label": tf.cast(example.pop("label", np.nan), tf.float32),
   }
 
 
@@ -493,6 +539,22 @@ def _place_in(names: Any, name: tf.Tensor) -> tf.Tensor:
 def _refuse(name: bytes, names: np.ndarray) -> np.int32:
   listed = ", ".join(each.decode("utf-8") for each in names)
   raise ValueError(f"the target {name.decode('utf-8')!r} is none of {listed}")
+
+
+def number(
+  example: Example, label: str = "label", hidden: float | None = None
+) -> tf.Tensor:
+  """Returns the number of a row, float32, NaN where it is hidden.
+
+  Args:
+    example: A raw row.
+    label: The field with the number.
+    hidden: The number that stands for a hidden one; None if none is hidden.
+  """
+  value = _as_number(example[label])
+  if hidden is not None:
+    value = tf.where(value == hidden, np.float32(np.nan), value)
+  return value
 
 
 def _as_number(value: tf.Tensor) -> tf.Tensor:

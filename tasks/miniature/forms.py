@@ -6,6 +6,7 @@ translations have no such form.
 """
 
 from collections.abc import Mapping
+import functools
 import re
 
 import seqio
@@ -82,6 +83,13 @@ forms.register_number(
   Part(_STSB, "sentence1"),
   Part(_STSB, "sentence2"),
   label="targets",
+  features=_FEATURES,
+)
+
+forms.register_embedding(
+  "mini_stsb",
+  [Part(_STSB, "sentence1"), Part(_STSB, "sentence2")],
+  label=functools.partial(forms.number, label="targets"),
   features=_FEATURES,
 )
 

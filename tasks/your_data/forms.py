@@ -95,6 +95,7 @@ def register(
   no_answer: str = "unanswerable",
   choices: str | Sequence[str] | None = None,
   texts: Sequence[str] | None = None,
+  similarity: str | None = None,
   may_be_empty: Sequence[str] = (),
   vocabulary: str | None = None,
   extra_ids: int | None = None,
@@ -109,6 +110,7 @@ def register(
       "answer_starts": answer_starts,
       "choices": choices,
       "texts": texts,
+      "similarity": similarity,
     },
   )
   texts = _texts_of(form, name, inputs, choices, texts)
@@ -124,7 +126,7 @@ def register(
       name, inputs=inputs, targets=targets, **options
     )
     made = _with_texts(
-      form, examples, scoring, texts, labels, choices, answer_starts
+      form, examples, scoring, texts, labels, choices, answer_starts, similarity
     )
   if name not in seqio.TaskRegistry.names():
     if form == "tags":
@@ -171,7 +173,8 @@ _USED = {
   "answers": ("spans",),
   "answer_starts": ("spans",),
   "choices": ("choices",),
-  "texts": ("classes", "number", "spans", "choices"),
+  "texts": ("classes", "number", "spans", "choices", "embedding"),
+  "similarity": ("embedding",),
 }
 _NEEDED = {
   "classes": "labels",
@@ -179,6 +182,7 @@ _NEEDED = {
   "spans": None,
   "choices": "choices",
   "tags": "labels",
+  "embedding": "texts",
 }
 
 
@@ -213,7 +217,19 @@ def _texts_of(
   choices: str | Sequence[str] | None,
   texts: Sequence[str] | None,
 ) -> dict[str, Template]:
-  """Returns the texts of a row, `first` and perhaps `second`."""
+  """Returns the texts of a row, `first` and perhaps `second`.
+
+  Those of an embedding are called by their numbers.
+  """
+  if form == "embedding":
+    if isinstance(texts, str) or len(texts) < 2:
+      raise UserError(
+        f"Task {name!r} has the texts {texts!r}; list two or more, an anchor, "
+        "its positive, and hard negatives."
+      )
+    return {
+      str(number): Template(text, "texts") for number, text in enumerate(texts)
+    }
   most = 1 if form == "choices" else 2
   if texts is None:
     listed = [choices] if isinstance(choices, str) else choices or []
@@ -248,9 +264,12 @@ def _with_texts(
   labels: Sequence[str] | None,
   choices: Sequence[str] | None,
   answer_starts: str | None,
+  similarity: str | None,
 ) -> _Examples:
-  """Returns the examples of classes, numbers, spans, or choices by fields."""
+  """Returns the examples of all forms but tags and choices by a list."""
   empty = examples.may_be_empty
+  if form == "embedding":
+    return _with_vectors(examples, scoring, [*texts.values()], similarity)
   fill = {
     name: (lambda row, _, text=text: text.fill(row, empty))
     for name, text in texts.items()
@@ -294,11 +313,38 @@ def _with_texts(
   )
 
 
-def _number(text: str) -> float:
+def _with_vectors(
+  examples: text_to_text.RowExamples,
+  scoring: Sequence[Any],
+  texts: Sequence[Template],
+  similarity: str | None,
+) -> _Examples:
+  """Returns the examples of texts that have a vector each."""
+  empty = examples.may_be_empty
+  fill = {"texts": lambda row, _: [text.fill(row, empty) for text in texts]}
+  fields = [field for text in texts for field in text.fields]
+  signature: dict[str, Any] = {"texts": _TEXTS}
+  if similarity is not None:
+    label = Template(similarity, "similarity")
+    fill["label"] = lambda row, _: _number(label.fill(row), "similarities")
+    fields += label.fields
+    signature["label"] = tf.TensorSpec((), tf.float32)
+  return _Examples(
+    {"form": "embedding"},
+    examples,
+    scoring,
+    fill,
+    signature,
+    fields,
+    [[text.text for text in texts], similarity],
+  )
+
+
+def _number(text: str, what: str = "targets") -> float:
   try:
     return float(text)
   except ValueError:
-    raise RowProblem(f"has the targets {text!r}, which are no number") from None
+    raise RowProblem(f"has the {what} {text!r}, which are no number") from None
 
 
 def _answers(example: Mapping[str, Any]) -> list[str]:
@@ -470,6 +516,8 @@ class FormTask(FromFiles):
   The arguments of `TextToTextTask`, and:
     texts: The texts with fields that an encoder reads, one or two. By default
       the fields of `inputs`: the first one, and all others behind it.
+      `EmbeddingTask` needs a list of two or more, an anchor, its positive, and
+      hard negatives.
     vocabulary: A vocabulary with [CLS] and [SEP], or any other, of both tasks;
       by default BERT's for the form and T5's for text to text.
 
@@ -484,6 +532,10 @@ class FormTask(FromFiles):
   `TagsTask` has one field of words in its inputs, lists or texts with spaces,
   one of tags (IOB1, IOB2, or numbers) as its targets, and the names of the tags
   in IOB2 as `labels`; it is scored by F1 over entities.
+  `EmbeddingTask` may have:
+    similarity: The field with the number of the first two texts, as
+      '{score}': their similarity, or the number of a class. The cosine of their
+      vectors is what the metrics compare with `targets`.
 
   Each raises UserError for impossible arguments; bad files are reported when
   the task is read.
@@ -518,3 +570,9 @@ class TagsTask(FormTask):
   """Words and their tags."""
 
   _register = staticmethod(functools.partial(register, "tags"))
+
+
+class EmbeddingTask(FormTask):
+  """Texts that have a vector each."""
+
+  _register = staticmethod(functools.partial(register, "embedding"))

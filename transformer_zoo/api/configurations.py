@@ -264,6 +264,20 @@ def vocabulary(checkpoint: str) -> str | None:
   return None
 
 
+def prompts_beside(checkpoint: str) -> dict[str, Any]:
+  """The fields of `Embedding` that the files beside a checkpoint name.
+
+  Raises:
+    UserError: A file is damaged.
+  """
+  from transformer_zoo.interop.huggingface import sentence_transformers
+
+  for beside in _places_beside(fetched(checkpoint)):
+    if found := sentence_transformers.prompts(beside):
+      return found
+  return {}
+
+
 def fetched(path: str) -> str:
   """The path itself, or the folder of a copy of a URL."""
   if "://" not in path:
@@ -366,7 +380,7 @@ def _described_by(checkpoint: str, kind: str) -> Configuration | None:
   if not directory.is_directory(checkpoint):
     return None
   found = directory.open_directory(checkpoint)
-  architecture = found.family.architecture(found.config)
+  architecture = found.architecture
   files, overrides = architecture.gin_files, architecture.as_overrides()
   model = config.build("MODEL", files, overrides)
   return Configuration(

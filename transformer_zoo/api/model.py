@@ -1,6 +1,5 @@
 """A checkpoint in Python: what it answers, what it is made of."""
 
-import ast
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import math
@@ -28,7 +27,7 @@ Answer = dict[str, Any]
 # What answers in another form are called (data/features/forms.py).
 _ASKS = {
   "classes": "classify", "number": "classify", "choices": "choose",
-  "spans": "spans", "tags": "tags", None: "fill",
+  "spans": "spans", "tags": "tags", "embedding": "embed", None: "fill",
 }  # fmt: skip
 
 
@@ -179,6 +178,8 @@ class Model:
     layer: int | Sequence[int] | None = None,
     pool: str | None = None,
     normalize: bool | None = None,
+    width: int | None = None,
+    prompt: str | None = None,
   ) -> "np.ndarray":
     """Returns the vectors of texts by an encoder, float32 [D] or [texts, D].
 
@@ -186,24 +187,31 @@ class Model:
       texts: A text or a pair, or several.
       layer: The layer whose output is taken, 0 what enters them; several are
         concatenated; None for the output of the model.
-      pool: "mean" of all tokens, or the "first" one; None for what a directory
-        of sentence-transformers says, else "mean".
-      normalize: Whether vectors have the norm 1; None as for `pool`.
+      pool: "mean" of all tokens, or the "first" or "last" one; None for what
+        the model was trained with, else "mean".
+      normalize: Whether vectors have the norm 1; None as for `pool`, else
+        False.
+      width: The number of first features that are kept; None for all.
+      prompt: The name of a text that a directory of sentence-transformers puts
+        before each; None for its default, or none.
 
     Raises:
-      UserError: The model is no encoder, or has no such layer.
+      UserError: The model is no encoder, or has no such layer, width or prompt.
     """
     import numpy as np
 
+    from transformer_zoo.api import configurations
     from transformer_zoo.modules.mixes import LayerMix
     from transformer_zoo.runs.answers.embeddings import Embedding
 
-    named = {"pool": pool, "normalize": normalize}
+    named = {"pool": pool, "normalize": normalize, "width": width}
+    named["prompt"] = prompt
     fields = {k: v for k, v in named.items() if v is not None}
     if layer is not None:
       layers = (layer,) if isinstance(layer, int) else tuple(layer)
       fields["mix"] = LayerMix(kind="concatenation", layers=layers)
-    reading = Embedding(**{**self._of_sentences(), **fields})
+    beside = configurations.prompts_beside(str(self._inference.checkpoint[0]))
+    reading = Embedding(**{**beside, **fields})
     found = self._answers(texts, {}, reading=reading)
     if _is_one(texts):
       return found["embedding"]
@@ -371,20 +379,6 @@ class Model:
       _ = self._inference.params  # Read once, and handed on.
       self._changed[key] = self._inference.changed(**changes)
     return self._changed[key]
-
-  def _of_sentences(self) -> dict[str, Any]:
-    """The fields of `Embedding` that sentence-transformers' files name."""
-    from transformer_zoo.checkpoints import sentence_transformers
-
-    bound = (
-      text.partition("=")
-      for text in sentence_transformers.overrides(self._inference.checkpoint[0])
-    )
-    return {
-      name.removeprefix("Embedding."): ast.literal_eval(value)
-      for name, _, value in bound
-      if name.startswith("Embedding.")
-    }
 
 
 def _replaced(options: Any, changes: Mapping[str, Any]) -> Any:

@@ -153,7 +153,7 @@ def _of_huggingface(path) -> Source:
   found = directory.open_directory(path)
   for note in found.notes:
     print(f"{str(path)!r}: {note}", file=sys.stderr)
-  architecture = found.family.architecture(found.config)
+  architecture = found.architecture
   bindings = architecture.as_overrides()
   model = config.build("MODEL", architecture.gin_files, bindings)
   shapes = model_parameters.shapes_of(model)

@@ -25,6 +25,7 @@ from transformer_zoo.checkpoints import tokenizer_files
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import sentence_transformers
 from transformer_zoo.tensors import orbax_checkpoints
 from transformer_zoo.tensors import rounding
 from transformer_zoo.tensors.lazy_tensors import Tensor
@@ -239,7 +240,8 @@ def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
         f"has {positions + prompt} positions"
       )
   if not offers.has_decoder:
-    length = min(_LENGTHS["inputs"], positions or _LENGTHS["inputs"])
+    longest = sentence_transformers.longest(beside) or _LENGTHS["inputs"]
+    length = min(longest, positions or longest)
     return dict.fromkeys(_LENGTHS, length)
   longest = generation_config.longest(beside, continues=continues)
   targets = longest or _LENGTHS["targets"]

@@ -15,9 +15,9 @@ is left out. --gin.DecodingOptions.num_beams=4 and others say how to search.
 import argparse
 from collections.abc import Iterator, Mapping
 import itertools
-import pathlib
 from typing import Any
 
+from transformer_zoo.api import configurations
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
@@ -98,11 +98,9 @@ def _infer(
 
   extra, defaults = [], []
   if arguments.embeddings:
-    from transformer_zoo.checkpoints import sentence_transformers
-
     extra = ["infer.reading=@Embedding()"]
-    folder = pathlib.Path(arguments.checkpoint[0])
-    defaults = sentence_transformers.overrides(folder)
+    fields = configurations.prompts_beside(arguments.checkpoint[0])
+    defaults = [f"Embedding.{k}={v!r}" for k, v in fields.items()]
   checkpoint_arguments.load_for_inference(arguments, extra, defaults)
   from transformer_zoo import config
 

@@ -29,6 +29,7 @@ from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import sentence_transformers
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.t5x import checkpoints
 from transformer_zoo.peft.exchange import ADAPTERS
@@ -403,6 +404,9 @@ def _write_vocabulary(
       shutil.copyfile(generation, folder / generation.name)
     for path in tokenizer_files.of_directory(source.beside):
       shutil.copyfile(path, folder / path.name)
+    for name in sentence_transformers.BESIDE:
+      if (source.beside / name).is_file():
+        shutil.copyfile(source.beside / name, folder / name)
   elif source.vocabulary is not None:
     return tokenizer_files.write(
       source.vocabulary,

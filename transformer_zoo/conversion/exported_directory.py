@@ -21,6 +21,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import sentence_transformers
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.modules import comparison
@@ -73,6 +74,11 @@ def write(
       "put into a model stays in our format, and its base can be exported from "
       "the run that it started from"
     )
+  head = model.offers.heads.get(sentence_transformers.HEAD)
+  if head is not None:
+    width = model.offers.embedders["encoder"].features
+    sentence_transformers.write(folder, head, width, parameters)
+    model, parameters = _without_heads(model, parameters)
   model, parameters = without_generator(model, parameters)
   model, parameters = with_sines_first(model, parameters)
   model, parameters = without_unread_decoder(model, parameters)
@@ -187,6 +193,18 @@ def _differences(
     "MODEL", architecture.gin_files, architecture.as_overrides()
   )
   return comparison.differences(model, again)
+
+
+def _without_heads(
+  model: nn.Module, parameters: Mapping[str, Tensor]
+) -> tuple[nn.Module, Mapping[str, Tensor]]:
+  """The encoder of a model whose vectors are made by a head of their own."""
+  bare = model.clone(heads=model.heads.clone(parts={}), pooler=None)
+  return bare, {
+    name: tensor
+    for name, tensor in parameters.items()
+    if not name.startswith("heads/")
+  }
 
 
 def without_generator(

@@ -259,7 +259,7 @@ def _check_rows(source: Source, rows: Mapping[str, int]) -> None:
 def _of_directory(
   found: directory.Directory, report: Callable[[str], None]
 ) -> Source:
-  architecture = found.family.architecture(found.config)
+  architecture = found.architecture
   bindings = architecture.as_overrides()
   model = config.build("MODEL", architecture.gin_files, bindings)
   shapes = model_parameters.shapes_of(model)

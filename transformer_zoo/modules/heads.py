@@ -307,19 +307,21 @@ class Pooler(nn.Module):
     activation: a key of `feed_forward.ACTIVATIONS`, or a function; BERT's and
       RoBERTa's tanh.
     dense: the projection.
+    features: The width E of the result; None for the width of what is read.
   """
 
   activation: feed_forward.Activation = "tanh"
   dense: nn.Module = part(Linear)
+  features: int | None = None
 
   def __post_init__(self):
     feed_forward.check_activation(self.activation)
     super().__post_init__()
 
   def __call__(self, x_BPD: jax.Array) -> jax.Array:
-    """Maps [B, P, D] to [B, P, D]."""
+    """Maps [B, P, D] to [B, P, E]."""
     activation = feed_forward.activation(self.activation)
-    return activation(self.dense(x_BPD, x_BPD.shape[-1]))
+    return activation(self.dense(x_BPD, self.features or x_BPD.shape[-1]))
 
 
 @gin.register

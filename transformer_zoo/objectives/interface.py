@@ -17,9 +17,13 @@ class Objective:
   Attributes:
     takes_updates: Whether `__call__` takes `updated` in training, the function
       from gradients to the parameters after an update by them.
+    takes_parts: Whether `__call__` is given whole batches, because terms depend
+      on all rows together, and takes `in_parts` (`training.step`), by which it
+      computes part by part what depends on single rows.
   """
 
   takes_updates: ClassVar[bool] = False
+  takes_parts: ClassVar[bool] = False
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that the objective cannot train.

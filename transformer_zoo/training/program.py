@@ -275,6 +275,7 @@ class TrainProgram:
       norms=self.norms,
       trainable=self.trainable,
       takes_updates=self.objective.takes_updates,
+      takes_parts=self.objective.takes_parts,
       num_microbatches=self.num_microbatches,
       lay_out=self._like_params,
     )

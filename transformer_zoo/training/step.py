@@ -105,6 +105,7 @@ def gradients_of(
   *,
   num_microbatches: int = 1,
   lay_out: Callable = lambda gradients: gradients,
+  takes_parts: bool = False,
 ):
   """Gradients and sums of one batch.
 
@@ -121,12 +122,17 @@ def gradients_of(
     num_microbatches: The number of parts that are computed one after another; a
       divisor of B.
     lay_out: puts gradients where they are added up.
+    takes_parts: Whether the objective is given the whole batch and takes
+      `in_parts`, by which it computes what depends on single rows.
 
   Returns:
     The gradients of the loss, and the sums of the terms (`terms.sums`) with the
     loss itself as `loss`.
   """
-  if num_microbatches == 1:
+  if takes_parts and num_microbatches > 1:
+    whole = functools.partial(in_parts, num_microbatches)
+    objective = functools.partial(objective, in_parts=whole)
+  if takes_parts or num_microbatches == 1:
 
     def divided(params):
       terms = objective(params, batch, key)
@@ -160,6 +166,45 @@ def gradients_of(
   (gradients, terms), _ = jax.lax.scan(add, nothing, parts)
   divisor = terms[next(iter(shapes))].divisor
   return jax.tree.map(lambda g: g / divisor, gradients), _sums(terms)
+
+
+def in_parts(
+  number: int,
+  of_rows: Callable[[Mapping[str, jax.Array]], tuple],
+  batch: Mapping[str, jax.Array],
+) -> tuple:
+  """Computes what depends on single rows part by part.
+
+  Of a part nothing but the result is kept: its activations are computed once
+  more when its gradient is known. Rows are dropped out alike in both.
+
+  Args:
+    number: The number of parts.
+    of_rows: A function of some rows, whose result is a tree of arrays [B, ...]
+      and a tree of sums over rows.
+    batch: features, each [B, ...].
+
+  Returns:
+    The arrays of all rows in their order, and the sums over all of them.
+  """
+
+  @jax.checkpoint
+  def of_part(index, rows):
+    with dropout.microbatch(index, number):
+      return of_rows(rows)
+
+  arrays, sums = jax.lax.map(
+    lambda part: of_part(*part), (jnp.arange(number), split(batch, number))
+  )
+  return jax.tree.map(_joined, arrays), jax.tree.map(
+    lambda x: jnp.sum(x, axis=0), sums
+  )
+
+
+def _joined(parts: jax.Array) -> jax.Array:
+  """The rows of parts that `split` dealt out, in their order."""
+  rows = jnp.moveaxis(parts, 0, 1).reshape(-1, *parts.shape[2:])
+  return axes.constrain(rows, "batch", *[None] * (rows.ndim - 1))
 
 
 def _ratios_of_weights(objective, params, batch, key, shapes) -> dict:

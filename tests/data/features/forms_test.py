@@ -109,6 +109,28 @@ def test_choices_have_equal_shares_of_a_row(vocabulary):
   assert row["targets"][starts].tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("num_texts", [2, 3])
+def test_each_text_of_an_embedding_has_its_part(vocabulary, num_texts):
+  maker = forms.of_task(
+    {"form": "embedding"},
+    vocabulary,
+    5 * num_texts,
+    separators=2,
+    num_texts=num_texts,
+  )
+  record = {"label": 2.5, "second_lengths": [1, 2, 1]}
+  row, _ = maker({"first": pieces(4), "second": pieces(4, 50)}, record, 0)
+  parts = np.split(row["inputs"], np.cumsum(row["segment_lengths"])[:-1])
+  assert [part.tolist() for part in parts] == [
+    [CLS, 5, 6, 7, SEP],
+    [CLS, 50, SEP],
+    [CLS, 51, 52, SEP],
+  ][:num_texts]
+  places = np.flatnonzero(row["weights"])
+  assert places.tolist() == [0, 5, 8][:num_texts]
+  assert set(row["targets"][places].view(np.float32)) == {2.5}
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_examples_may_be_shorter_than_rows(vocabulary, form):
   """So rows with several have positions that a model knows."""
@@ -121,9 +143,8 @@ def test_examples_may_be_shorter_than_rows(vocabulary, form):
   }
   ids = {"first": pieces(30), "second": pieces(second)}
   row, _ = make(vocabulary, form, 60, longest=16)(ids, record, 0)
-  expected, _ = make(vocabulary, form, 32 if form == "choices" else 16)(
-    ids, record, 0
-  )
+  of_two = form in ("choices", "embedding")
+  expected, _ = make(vocabulary, form, 32 if of_two else 16)(ids, record, 0)
   for name, values in expected.items():
     np.testing.assert_array_equal(row[name], values)
 
@@ -141,6 +162,10 @@ def test_examples_may_be_shorter_than_rows(vocabulary, form):
     ("choices", None, 4, [1, 1, 7], 13),
     ("choices", None, 11, [0, 0], None),
     ("choices", 10, 4, [3, 4], 10),
+    # Of two texts each has 20 tokens, and a third one is left out.
+    ("embedding", None, 18, [18, 30], None),
+    ("embedding", None, 4, [19], 20),
+    ("embedding", 10, 9, [4], 10),
     ("spans", None, 18, [90], None),
     ("spans", None, 19, [90], 18),
   ],
@@ -282,6 +307,8 @@ def test_lengths_are_known_without_reading(vocabulary, form, separators):
       assert len(row["inputs"]) <= known == 40
       two = make(vocabulary, form, 40, separators, most=2)
       (known,) = two.row_lengths(np.array([[first, second]]), np.array([0]))
+      assert len(row["inputs"]) <= known <= 40
+    elif form == "embedding":
       assert len(row["inputs"]) <= known <= 40
     else:
       assert len(row["inputs"]) == known

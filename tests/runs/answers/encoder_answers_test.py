@@ -359,8 +359,8 @@ def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
     (
       "classes",
       {"NUM_CLASSES": 3},
-      ["a", "--embeddings=FOLDER/v.npz", "--gin.Embedding.pool='last'"],
-      "Embedding.pool is 'last'; it must be one of 'first', 'mean'",
+      ["a", "--embeddings=FOLDER/v.npz", "--gin.Embedding.pool='max'"],
+      "Embedding.pool is 'max'; it must be one of 'first', 'mean', 'last'",
     ),
     (
       "classes",

@@ -246,6 +246,25 @@ def test_choices(add, choices, tmp_path):
   assert decoded(row)[1].startswith("anna")
 
 
+def test_embeddings(add, tmp_path):
+  rows = [{"ask": "who ran?", "good": "tom ran", "bad": "anna", "score": 4.5}]
+  task = add(
+    forms.EmbeddingTask,
+    rows,
+    inputs="{ask}",
+    targets="{good}",
+    texts=["{ask}", "{good}", "{bad}"],
+    similarity="{score}",
+    vocabulary=VOCABULARY,
+  )
+  ((row, text),) = read(task, tmp_path)
+  places = np.flatnonzero(row["encoder_loss_weights"])
+  labels = row["encoder_target_tokens"][places].view(np.float32)
+  assert labels.tolist() == [4.5, 4.5]
+  assert text["targets_pretokenized"] == "tom ran"
+  assert row["encoder_segment_ids"].max() == 2
+
+
 @pytest.mark.slow
 def test_tags(add, tmp_path):
   task = add(forms.TagsTask, TAGS_ROWS, **TAGS)
@@ -293,6 +312,15 @@ def test_brackets_are_those_of_benchmarks(tokens, tags):
       QA,
       "cannot become a span: the answer 'dog' is not in its context 'the "
       "tomcat and tom ran.'",
+    ),
+    (
+      forms.EmbeddingTask,
+      [{"a": "b", "c": "d"}],
+      {
+        **{"inputs": "{a}", "targets": "{c}", "texts": ["{a}", "{c}"]},
+        **{"similarity": "{c}", "vocabulary": VOCABULARY},
+      },
+      "has the similarities 'd', which are no number",
     ),
     (
       forms.TagsTask,

@@ -444,7 +444,9 @@ class Encoder(Converter):
       of the answer, of one window of a text in each row;
       "choices": a row of one example, a segment for each choice; 1 at the
       answering token of the right choice and 0 at the others' tokens; "tags":
-      the tag of each word at its first piece.
+      the tag of each word at its first piece; "embedding": a row of one
+      example, a segment for each text, with the bits of a float32 at its
+      answering token.
     separators: The number of [SEP] between two texts; RoBERTa's format has 2.
     token_types: Whether `encoder_token_types` is laid out: 0 in the first text,
       1 in the second.
@@ -466,6 +468,9 @@ class Encoder(Converter):
     both_orders: Whether a pair stands in both orders, a segment each, of which
       `encoder_other_order` [num_rows] says where the first is answered; -1
       without one. For "classes" and "number" that the last token answers.
+    num_texts: The most texts of a row in the form "embedding", 2 or more: an
+      anchor, its positive, and hard negatives. Each has at most an equal share
+      of the row.
   """
 
   form: str | None = None
@@ -479,6 +484,7 @@ class Encoder(Converter):
   cls_place: str = "first"
   first_new_id: int | None = None
   both_orders: bool = False
+  num_texts: int = 2
   writes: ClassVar[bool] = False
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
@@ -505,6 +511,11 @@ class Encoder(Converter):
       raise UserError(
         f"EncoderFeatures.longest_example is {longest!r}; it must be a number "
         "of tokens, 1 or more, or None for the whole row."
+      )
+    if not isinstance(self.num_texts, int) or self.num_texts < 2:
+      raise UserError(
+        f"EncoderFeatures.num_texts is {self.num_texts!r}; it must be 2 or "
+        "more, an anchor and its positive."
       )
     for name in ("answering", "cls_place"):
       if (value := getattr(self, name)) not in ANSWERING:
@@ -541,6 +552,8 @@ class Encoder(Converter):
 
   def predicted(self, length: int) -> int:
     """Returns how many places of rows of `length` tokens may be predicted."""
+    if self.form == "embedding":
+      return min(self.num_texts, length)
     return math.ceil(self.predicted_share * length - 1e-9)
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
@@ -641,7 +654,8 @@ class Encoder(Converter):
     return self.answers_at_one_token and not self.both_orders
 
   def _has_segments(self, packing: bool) -> bool:
-    return packing or self.form == "choices" or self.both_orders
+    several = self.form is not None and FORMS[self.form].has_segments
+    return packing or several or self.both_orders
 
   def _predicted_places(self, weights_BL: np.ndarray) -> np.ndarray:
     """Returns the places with a weight first, int32 [rows, places]."""

@@ -1,8 +1,9 @@
-"""Rows of an encoder made of the pieces of an example, in each of five forms.
+"""Rows of an encoder made of the pieces of an example, in each of six forms.
 
     classes, number   [CLS] first [SEP] second [SEP]     [CLS] first [SEP]
     tags              [CLS] words [SEP]
     choices           [CLS] first [SEP] a [SEP] [CLS] first [SEP] b [SEP] ...
+    embedding         [CLS] first [SEP] [CLS] a [SEP] [CLS] b [SEP] ...
     spans             [CLS] question [SEP] a window of the context [SEP]
 
 A prepared example has the pieces of its texts without special tokens, as the
@@ -140,6 +141,7 @@ class Form(abc.ABC):
       name of the form.
     answers_at_one_token: Whether an example has one prediction.
     shares_rows: Whether several examples may stand in one row.
+    has_segments: Whether an example consists of several texts, a segment each.
     cut_part: What is cut where an example is too long, in the plural.
     least: The fewest pieces of text in a row.
   """
@@ -154,6 +156,7 @@ class Form(abc.ABC):
   names: ClassVar[bool] = False
   answers_at_one_token: ClassVar[bool] = False
   shares_rows: ClassVar[bool] = True
+  has_segments: ClassVar[bool] = False
   cut_part: ClassVar[str] = "inputs"
   least: ClassVar[int] = 2
 
@@ -381,6 +384,7 @@ class Choices(Form):
   scorer: ClassVar[str] = "heads.ChoiceScorer"
   num_texts: ClassVar[tuple[int, int | None]] = (2, None)
   shares_rows: ClassVar[bool] = False
+  has_segments: ClassVar[bool] = True
   cut_part: ClassVar[str] = "choices"
 
   @classmethod
@@ -438,11 +442,102 @@ class Choices(Form):
     ):
       part = self.frame.join_cut(ids["first"], second, length)
       parts.append(self._with_answer(part, number == label, label >= 0))
-    row = {
-      name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    return _one_behind_the_other(parts), {}
+
+
+def _one_behind_the_other(parts: Sequence[Row]) -> Row:
+  """Returns a row of several, with the tokens of each as `segment_lengths`."""
+  segments = [len(part["inputs"]) for part in parts]
+  return {
+    name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+  } | {"segment_lengths": np.array(segments, np.int32)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Embedding(Form):
+  """Texts that have a vector each: an anchor, its positive, hard negatives.
+
+  Each has a part of the row, at most an equal share of its tokens.
+
+  Records have `second_lengths`, the pieces of each text behind the first in
+  `second`; and `label`, a number of the first two texts, NaN without one: their
+  similarity, or the number of a class. The target at the answering token of
+  each text is the 32 bits of the label.
+
+  Attributes:
+    most: The most texts of a row; those behind them are left out.
+    longest: The most tokens of a text; None for an equal share of the row.
+  """
+
+  most: int = 2
+  longest: int | None = None
+  name: ClassVar[str] = "embedding"
+  head: ClassVar[str] = "embedding"
+  scorer: ClassVar[str] = "heads.SimilarityScorer"
+  num_texts: ClassVar[tuple[int, int | None]] = (2, 2)
+  shares_rows: ClassVar[bool] = False
+  has_segments: ClassVar[bool] = True
+  cut_part: ClassVar[str] = "texts"
+
+  def __post_init__(self):
+    needed = self.frame.specials(False) + 1
+    if self._share < needed:
+      raise UserError(
+        f"Inputs of {self.length} tokens are too short for {self.most} texts; "
+        f"give them at least {self.most * needed}."
+      )
+
+  @classmethod
+  def record(cls, vocabulary, texts):
+    """As `Form.record`: the texts of a row."""
+    first, *others = (
+      np.array(vocabulary.encode(text), np.int32) for text in texts
+    )
+    return {"first": first, "second": np.concatenate(others)}, {
+      "label": np.nan,
+      "second_lengths": list(map(len, others)),
     }
-    segments = [len(part["inputs"]) for part in parts]
-    return row | {"segment_lengths": np.array(segments, np.int32)}, {}
+
+  def whole_lengths(self, lengths):
+    """As `Form.whole_lengths`; of an example with fewer texts, more."""
+    specials = self.most * self.frame.specials(False)
+    return lengths.sum(axis=1, dtype=np.int64) + specials
+
+  def may_be_cut(self, lengths):
+    """As `Form.may_be_cut`: the length of a text stands in its record."""
+    return lengths.max(axis=1) + self.frame.specials(False) > self._share
+
+  def exceeded(self, ids, text):
+    """As `Form.exceeded`: each text stands in its part of the row."""
+    longest = max(map(len, self._texts(ids, text)))
+    return (
+      self._share
+      if longest + self.frame.specials(False) > self._share
+      else None
+    )
+
+  @property
+  def _share(self) -> int:
+    """The most tokens of a text, special ones too."""
+    return min(self.length // self.most, self.longest or self.length)
+
+  def _texts(self, ids, text) -> list[np.ndarray]:
+    """The pieces of the texts of a row."""
+    ends = np.cumsum(text["second_lengths"], dtype=np.int64)
+    others = np.split(ids["second"], ends)[:-1]
+    return [ids["first"], *others][: self.most]
+
+  def __call__(self, ids, text, window):
+    """As `Form.__call__`."""
+    del window
+    bits = int(np.float32(text["label"]).view(np.int32))
+    nothing = ids["first"][:0]
+    rows = (
+      self.frame.join_cut(pieces, nothing, self._share)
+      for pieces in self._texts(ids, text)
+    )
+    parts = [self._with_answer(row, bits, True) for row in rows]
+    return _one_behind_the_other(parts), {}
 
 
 class Spans(Form):
@@ -620,7 +715,9 @@ def first_pieces(words: Sequence[str], places: np.ndarray) -> np.ndarray:
   return np.where(has_piece, found, -1).astype(np.int32)
 
 
-FORMS = {each.name: each for each in (Classes, Number, Spans, Choices, Tags)}
+FORMS = {
+  each.name: each for each in (Classes, Number, Spans, Choices, Tags, Embedding)
+}
 
 
 def name_in_form(name: str, form: str | None) -> str:
@@ -656,6 +753,7 @@ def of_task(
   cls_place: str = "first",
   first_new_id: int | None = None,
   both_orders: bool = False,
+  num_texts: int = 2,
 ) -> Form:
   """Returns what makes the rows of a task.
 
@@ -670,6 +768,7 @@ def of_task(
     cls_place: As in `Frame.of`.
     first_new_id: As in `Frame.of`.
     both_orders: Whether a pair stands in both orders.
+    num_texts: The most texts of a row in the form "embedding".
 
   Raises:
     UserError: The length is too short.
@@ -679,6 +778,8 @@ def of_task(
   of_one = FORMS[form["form"]]
   if of_one is Choices:
     return Choices(frame, length, place, form.get("most"), longest)
+  if of_one is Embedding:
+    return Embedding(frame, length, place, num_texts, longest)
   if both_orders:
     half = of_one(frame, min(length // 2, longest or length), place)
     return BothOrders(frame, length, place, half)

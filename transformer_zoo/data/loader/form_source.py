@@ -59,6 +59,7 @@ class FormSource:
       cls_place=converter.cls_place,
       first_new_id=converter.first_new_id,
       both_orders=converter.both_orders,
+      num_texts=converter.num_texts,
     )
     self.layout = task.form["form"]
     self.shares_rows = self._form.shares_rows

@@ -1,4 +1,4 @@
-"""Answers of an encoder's heads: classes, numbers, choices and tags.
+"""Answers of an encoder's heads: classes, numbers, choices, tags, similarities.
 
 Each is written as the target text of the text-to-text task. The labels have the
 log-likelihood; a number has its negative squared error instead.
@@ -124,6 +124,26 @@ class NumberScorer(HeadScorer):
       "correct_tokens": 0,
       "target_tokens": int(is_known),
       "prediction": f"{number:.7g}",
+    }
+
+
+class SimilarityScorer(HeadScorer):
+  """The cosine of the vectors of two texts, written with seven digits.
+
+  It has no likelihood: labels have a scale of their own.
+  """
+
+  def row(self, form, text, logits_PK, features, length):
+    """As `HeadScorer.row`; vectors stand in the place of logits."""
+    del form, text, features, length
+    first, second = logits_PK[:2]
+    norms = np.linalg.norm(first) * np.linalg.norm(second)
+    cosine = float(first @ second / max(norms, np.finfo(np.float64).tiny))
+    return {
+      "log_likelihood": 0.0,
+      "correct_tokens": 0,
+      "target_tokens": 0,
+      "prediction": f"{cosine:.7g}",
     }
 
 

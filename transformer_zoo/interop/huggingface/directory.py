@@ -12,6 +12,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import flax_files
 from transformer_zoo.interop.huggingface import pytorch_files
+from transformer_zoo.interop.huggingface import sentence_transformers
+from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.family import HEAD
 from transformer_zoo.tensors import links as links_lib
@@ -61,6 +63,16 @@ class Directory:
   family: Family
   notes: Sequence[str] = ()
 
+  @property
+  def architecture(self) -> Architecture:
+    """Our model of the directory.
+
+    Raises:
+      UserError: See `Family.architecture` and `sentence_transformers`.
+    """
+    found = self.family.architecture(self.config)
+    return sentence_transformers.with_head(self.path, found)
+
   def parameters(
     self, shapes: Mapping[str, tuple[int, ...]] | None = None
   ) -> dict[str, Tensor]:
@@ -75,7 +87,7 @@ class Directory:
     Raises:
       UserError: Tensors are missing, left over, or have other shapes.
     """
-    links = self.family.links(self.config)
+    links = [*self.family.links(self.config), *self._links_of_projection]
     passed_over = {link.theirs for link in links if link.only_written}
     links = [link for link in links if not link.only_written]
     wanted = {link.theirs for link in links}
@@ -113,6 +125,14 @@ class Directory:
         + "; ".join(complaints)
       )
     return links_lib.joined(found)
+
+  @property
+  def _links_of_projection(self) -> list[links_lib.Link]:
+    """The links of the projection of its vectors, if there is one."""
+    if sentence_transformers.dense_folder(self.path) is None:
+      return []
+    bound = self.architecture.bindings["projection/Linear.use_bias"]
+    return sentence_transformers.links(bound)
 
 
 def is_directory(path: str | os.PathLike[str]) -> bool:
@@ -154,6 +174,8 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
     notes.append(
       f"config.json names {_listed(named)}; the files are of {_listed(found)}"
     )
+  if (dense := sentence_transformers.dense_folder(folder)) is not None:
+    tensors |= _files(dense)
   return Directory(folder, config, tensors, family, notes)
 
 

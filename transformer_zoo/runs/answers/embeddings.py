@@ -15,13 +15,15 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.mixes import LayerMix
+from transformer_zoo.modules.text_vectors import POOLS
+from transformer_zoo.modules.text_vectors import TextVectors
+from transformer_zoo.modules.text_vectors import unit
+from transformer_zoo.objectives import embeddings
 from transformer_zoo.runs.answers import answering
 from transformer_zoo.runs.answers import encoder_answers
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]
-
-POOLS = ("first", "mean")
 
 
 @gin.register
@@ -29,20 +31,32 @@ POOLS = ("first", "mean")
 class Embedding:
   """The vector of a text, made of the vectors of its tokens.
 
+  A model with the head `embedding` (modules/text_vectors.py) has learned which
+  vector; what is set here takes the place of its settings.
+
   Attributes:
-    pool: 'first' is the vector of the first token, 'mean' the mean over all
-      tokens, special ones too.
-    normalize: True to divide a vector by its norm.
-    mix: The layers whose vectors are taken, and how they are joined; None for
-      the output of the model.
+    pool: 'first' or 'last' for the vector of the token there, 'mean' for the
+      mean over all tokens, special ones too; None for that of the head, or else
+      the mean.
+    normalize: True to divide a vector by its norm; None for what the head does,
+      or else False.
+    mix: The layers whose vectors are taken, and how they are joined, without
+      the head; None for the output of the model.
+    width: The number of first features that are kept, before a normalization;
+      None for all of them.
+    prompts: Texts that are put before each text, by their names.
+    prompt: The name of the one that is; None for none.
   """
 
-  pool: str = "mean"
-  normalize: bool = False
+  pool: str | None = None
+  normalize: bool | None = None
   mix: LayerMix | None = None
+  width: int | None = None
+  prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  prompt: str | None = None
 
   def __post_init__(self):
-    if self.pool not in POOLS:
+    if self.pool is not None and self.pool not in POOLS:
       raise UserError(
         f"Embedding.pool is {self.pool!r}; it must be one of "
         f"{', '.join(map(repr, POOLS))}"
@@ -51,6 +65,12 @@ class Embedding:
       raise UserError(
         "Embedding.mix has the kind 'learned', whose weights nothing has "
         "learned; choose another kind, or leave it out for the model's own mix"
+      )
+    if self.prompt is not None and self.prompt not in self.prompts:
+      known = ", ".join(map(repr, self.prompts)) or "no prompt"
+      raise UserError(
+        f"Embedding.prompt is {self.prompt!r}, and there is {known}; name one "
+        "of them, or write it into Embedding.prompts"
       )
 
   def model_of(self, model: nn.Module) -> nn.Module:
@@ -67,6 +87,48 @@ class Embedding:
     if self.mix is None:
       return model
     return model.clone(encoder=model.encoder.clone(mix=self.mix))
+
+  def vectors(
+    self, model: nn.Module, params: Any, batch: Mapping[str, jax.Array]
+  ) -> jax.Array:
+    """Returns the vectors of texts, float32 [B, E].
+
+    Args:
+      model: The model of `model_of`.
+      params: Its parameters.
+      batch: What the converter `Encoder` lays out, a text in each row.
+
+    Raises:
+      UserError: Vectors have fewer features than `width`.
+    """
+    own = model.offers.heads.get(embeddings.HEAD)
+    has_own = own is not None and self.mix is None
+    part = own if has_own else TextVectors()
+    given = {"pool": self.pool, "normalize": self.normalize}
+    part = part.clone(**{k: v for k, v in given.items() if v is not None})
+    normalizes = part.normalize
+    # Of a truncated vector the rest is left out first.
+    part = part.clone(normalize=False)
+    hidden_BLD = model.apply({"params": params}, batch, method="hidden")
+    # With a mask decoder there is what it makes of masked tokens besides.
+    hidden_BLD = getattr(hidden_BLD, "hidden_BLD", hidden_BLD)
+    of_heads = params.get("heads", {}) if has_own else {}
+    real_BL = batch["encoder_input_tokens"] != model.pad_id
+    vectors_B1E = part.apply(
+      {"params": of_heads.get(embeddings.HEAD, {})},
+      hidden_BLD,
+      embedder=None,
+      deterministic=True,
+      texts_BL=real_BL.astype(jnp.int32),
+    )
+    features = vectors_B1E.shape[-1]
+    if self.width is not None and not 1 <= self.width <= features:
+      raise UserError(
+        f"Embedding.width is {self.width}, and vectors have {features} "
+        f"features; choose one from 1 to {features}"
+      )
+    vectors_BE = vectors_B1E[:, 0, : self.width]
+    return unit(vectors_BE) if normalizes else vectors_BE
 
   def check(
     self, examples: Iterable[Example], vocabulary: Vocabulary
@@ -135,8 +197,9 @@ class Embedder:
     self._batch = encoder_answers.Rows(
       converter, vocabulary, length, batch_size
     )
+    self._before = embedding.prompts.get(embedding.prompt, "")
     self._pooled = jax.jit(
-      functools.partial(_vectors, embedding.model_of(model), embedding)
+      functools.partial(embedding.vectors, embedding.model_of(model))
     )
 
   def answers(
@@ -150,12 +213,13 @@ class Embedder:
       first: The number of the first example, for messages.
 
     Yields:
-      Lists of examples, each with `embedding`, float32 [D], or [layers * D] of
+      Lists of examples, each with `embedding`, float32 [E], or [layers * D] of
       concatenated layers.
     """
     for batch in answering.batches(examples, self._batch_size):
       rows = self._texts.rows(
-        [example["inputs"].split("\t") for example in batch], first
+        [(self._before + example["inputs"]).split("\t") for example in batch],
+        first,
       )
       put = partitioning_lib.put_whole_batch(self._batch(rows), self._mesh)
       vectors_BD = partitioning_lib.fetch_whole(self._pooled(self._params, put))
@@ -164,24 +228,3 @@ class Embedder:
         for example, vector_D in zip(batch, vectors_BD, strict=False)
       ]
       first += len(batch)
-
-
-def _vectors(model, embedding, params, batch):
-  """Returns the vectors of texts, float32 [B, D]."""
-  vectors_BD = _pooled(model, embedding.pool, params, batch)
-  if not embedding.normalize:
-    return vectors_BD
-  norm_B1 = jnp.linalg.norm(vectors_BD, axis=-1, keepdims=True)
-  return vectors_BD / jnp.maximum(norm_B1, 1e-12)  # As PyTorch's `normalize`.
-
-
-def _pooled(model, pool, params, batch):
-  hidden_BLD = model.apply({"params": params}, batch, method="hidden")
-  # With a mask decoder there is what it makes of masked tokens besides.
-  hidden_BLD = getattr(hidden_BLD, "hidden_BLD", hidden_BLD)
-  hidden_BLD = hidden_BLD.astype(jnp.float32)
-  if pool == "first":
-    return hidden_BLD[:, 0]
-  real_BL = batch["encoder_input_tokens"] != model.pad_id
-  number_B1 = jnp.maximum(jnp.sum(real_BL, axis=1, keepdims=True), 1)
-  return jnp.sum(hidden_BLD, axis=1) / number_B1  # 0 at padding

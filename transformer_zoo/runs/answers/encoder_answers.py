@@ -423,6 +423,7 @@ class EncoderAnswering:
         cls_place=converter.cls_place,
         first_new_id=converter.first_new_id,
         both_orders=converter.both_orders,
+        num_texts=converter.num_texts,
       )
       self._scorer = scorer
 

@@ -181,10 +181,17 @@ def head_logits(
     batch: The features of some rows.
 
   Returns:
-    [B, 1, C] of the token that answers where the form has one, else [B, L, C].
+    [B, 1, C] of the token that answers where the form has one, else [B, L, C];
+    in the form "embedding" the vectors of texts, [B, T, E].
   """
   apply = functools.partial(model.apply, {"params": params})
   hidden_BLD = apply(batch, method="hidden")
+  if converter.form == "embedding":
+    from transformer_zoo.objectives import embeddings
+
+    return embeddings.vectors_of(
+      apply, hidden_BLD, batch, model.offers.pad_id, converter.num_texts
+    )
   places_B1, keywords = None, {}
   if head == "span_beam":
     from transformer_zoo.modules import span_beam
