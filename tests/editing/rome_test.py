@@ -126,7 +126,7 @@ def test_an_edit_that_holds_a_pickle_is_refused(tmp_path):
   hostile[0] = Touched()
   np.savez(tmp_path / "edit.npz", description=np.array("{}"), left=hostile)
   with pytest.raises(UserError, match="is no edit"):
-    edits.Edit.load(tmp_path / "edit.npz")
+    edits.load(tmp_path / "edit.npz")
   assert not (tmp_path / "touched").exists()
 
 
@@ -218,8 +218,8 @@ def test_what_follows_kept_texts_stays():
 def test_an_edit_comes_off_bit_for_bit(tmp_path, scan):
   memory = memory_of("gpt_2")
   edit = rome.edit(memory, FACT, SETTINGS)
-  edit.save(tmp_path / "edit.npz")
-  loaded = edits.Edit.load(tmp_path / "edit.npz")
+  edits.save(tmp_path / "edit.npz", [edit])
+  (loaded,) = edits.load(tmp_path / "edit.npz")
   params = memory.params
   if scan:
     params = tiny_models.stack_layers(params)
@@ -319,7 +319,7 @@ def test_large_weights_come_off_too():
       "parameters",
     ),
     (
-      lambda: edits.Edit.load("nowhere.npz"),
+      lambda: edits.load("nowhere.npz"),
       "there is no edit 'nowhere.npz'; `zoo edit` writes one",
     ),
   ],

@@ -926,6 +926,12 @@ _EDITING = _of(
     "editing/rome_test.py",
   ),
   (
+    "memit.py",
+    "share_BD = (wanted_BD - now_BD) / (len(settings.layers) - number)",
+    "share_BD = (wanted_BD - now_BD) / len(settings.layers)",
+    "editing/memit_test.py",
+  ),
+  (
     "mend.py",
     "found[path] = z_TZ[:, : shape[0]], -rate * z_TZ[:, shape[0] :]",
     "found[path] = z_TZ[:, : shape[0]], rate * z_TZ[:, shape[0] :]",

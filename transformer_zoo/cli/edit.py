@@ -1,10 +1,12 @@
-"""Writes a fact into a checkpoint (ROME), traces where it lies, undoes it.
+"""Writes facts into a checkpoint (ROME, MEMIT), traces them, undoes them.
 
 PROMPT names the subject, which --subject says. With --target an edit is made
 and written to --edit, a small .npz; --text is what the covariance of keys is
 taken from, without which it is the identity; --keep names a text about the
-subject, once or more, of which the answer is to stay. --apply and --remove
-write to --output a checkpoint with that edit, or again without it, bit for bit.
+subject, once or more, of which the answer is to stay. --facts names a file of
+facts, all of which are written at once into several --layers (MEMIT); scores
+before and after are printed. --apply and --remove write to --output a
+checkpoint with that edit, or again without it, bit for bit.
 --trace writes FILE.svg and FILE.npz: how much of the answer each state of each
 token gives back when the subject is disturbed.
 """
@@ -19,21 +21,31 @@ from typing import Any
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
-SUMMARY = "write a fact into a checkpoint, trace it, or undo an edit"
+SUMMARY = "write facts into a checkpoint, trace one, or undo an edit"
 EXAMPLE = (
   "zoo edit runs/gpt_2 'The capital of France is' --subject France \\\n"
   "    --target Rome --layer 5 --text corpus.txt --edit rome.npz"
 )
-_FACT = ("prompt", "subject", "encoder_text", "vocabulary")
+_READ = ("encoder_text", "vocabulary")
+_FACT = ("prompt", "subject", *_READ)
+_SEARCH = ("text", "covariance", "ridge", "steps")
 # What is done -> the arguments that it reads, beside CHECKPOINT and itself.
 _ARGUMENTS = {
   "target": (
-    *(*_FACT, "keep", "layer", "text", "covariance", "ridge", "steps"),
+    *(*_FACT, "keep", "layer", *_SEARCH),
     "edit",
   ),
+  "facts": ("number", *_READ, "layers", *_SEARCH, "edit"),
   "apply": ("output",),
   "remove": ("output",),
   "trace": (*_FACT, "restore"),
+}
+
+
+_NEEDED = {
+  "target": ("prompt", "subject", "layer", "edit"),
+  "facts": ("layers", "edit"),
+  "trace": ("prompt", "subject"),
 }
 
 
@@ -61,6 +73,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help="a text about the subject whose continuation must not change",
   )
   parser.add_argument(
+    "--facts",
+    metavar="FILE",
+    help="a file of facts to write at once: CounterFact's or zsRE's .json, or "
+    "your own .jsonl",
+  )
+  parser.add_argument(
+    "--number", type=int, metavar="N", help="the first N facts of FILE alone"
+  )
+  parser.add_argument(
+    "--layers",
+    metavar="A,B",
+    help="the indices of the layers that --facts are written into",
+  )
+  parser.add_argument(
     "--layer",
     type=int,
     metavar="N",
@@ -74,7 +100,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--covariance",
     metavar="FILE.npz",
-    help="a file of the covariance: read if it exists, and written if not",
+    help="a file of the covariance: read if it exists, and written if not; {} "
+    "in it is the number of one of several layers",
   )
   parser.add_argument(
     "--ridge",
@@ -89,7 +116,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "--steps",
     type=int,
     metavar="N",
-    help="the number of steps, each an evaluation of the loss (20)",
+    help="the number of steps, each an evaluation of the loss (20; 25 of "
+    "--facts)",
   )
   parser.add_argument(
     "--encoder_text",
@@ -135,17 +163,15 @@ def run(arguments: argparse.Namespace) -> None:
   asked = list(_given(arguments, _ARGUMENTS))
   if len(asked) != 1:
     raise UserError(
-      "zoo edit does one thing at a time: give one of --target, --apply, "
-      f"--remove and --trace, not {' and '.join(asked) or 'none'}"
+      "zoo edit does one thing at a time: give one of --target, --facts, "
+      f"--apply, --remove and --trace, not {' and '.join(asked) or 'none'}"
     )
   (asked,) = asked
   _check_others(arguments, asked)
   if asked in ("apply", "remove"):
     show(_written(arguments, asked), as_json=arguments.json)
     return
-  needed = ["prompt", "subject"]
-  needed += ["layer", "edit"] if asked == "target" else []
-  for name in needed:
+  for name in _NEEDED[asked]:
     if getattr(arguments, name) is None:
       raise UserError(f"--{asked} needs {_word(name)}; add it")
   from transformer_zoo.runs.analysis import editing
@@ -155,8 +181,8 @@ def run(arguments: argparse.Namespace) -> None:
     vocabulary_path=arguments.vocabulary,
     encoder_text=arguments.encoder_text,
   )
-  made = _made if asked == "target" else _traced
-  show(made(arguments, memory), as_json=arguments.json)
+  makes = {"target": _made, "facts": _made_many, "trace": _traced}
+  show(makes[asked](arguments, memory), as_json=arguments.json)
 
 
 def show(found: Mapping[str, Any], *, as_json: bool) -> None:
@@ -205,16 +231,29 @@ def _written(arguments, asked) -> dict:
 
   if arguments.output is None:
     raise UserError(f"--{asked} needs --output, a folder that does not exist")
-  edit = editing.write(
+  made = editing.write(
     arguments.checkpoint,
     getattr(arguments, asked),
     arguments.output,
     remove=asked == "remove",
   )
-  return {"output": arguments.output, "parameter": edit.path}
+  return {"output": arguments.output, "parameter": _paths(made)}
+
+
+def _paths(made) -> str:
+  return ", ".join(edit.path for edit in made)
+
+
+def _texts(arguments) -> list[str]:
+  """The lines of --text that are not empty."""
+  if not arguments.text:
+    return []
+  content = pathlib.Path(arguments.text).read_text(encoding="utf-8")
+  return [line for line in content.splitlines() if line.strip()]
 
 
 def _made(arguments, memory) -> dict:
+  from transformer_zoo.editing import edits
   from transformer_zoo.editing import facts
   from transformer_zoo.editing import rome
   from transformer_zoo.editing import scores
@@ -225,15 +264,14 @@ def _made(arguments, memory) -> dict:
   settings = rome.Settings(
     arguments.layer, **_given(arguments, ("steps", "ridge"))
   )
-  texts = []
-  if arguments.text:
-    content = pathlib.Path(arguments.text).read_text(encoding="utf-8")
-    texts = [line for line in content.splitlines() if line.strip()]
   moment_FF = editing.moment(
-    memory, settings.layer, texts=texts, path=arguments.covariance
+    memory,
+    settings.layer,
+    texts=_texts(arguments),
+    path=arguments.covariance,
   )
   edit = editing.make(memory, fact, settings, moment_FF=moment_FF)
-  edit.save(arguments.edit)
+  edits.save(arguments.edit, [edit])
   changed = rome.Memory(memory.model, edit.apply(memory.params), memory.reader)
   likelihoods = {}
   for name, each in {"before": memory, "after": changed}.items():
@@ -244,6 +282,51 @@ def _made(arguments, memory) -> dict:
     "parameter": edit.path,
     "log_likelihood": likelihoods,
     "cost": edit.notes["cost"],
+  }
+
+
+def _made_many(arguments, memory) -> dict:
+  from transformer_zoo.editing import benchmarks
+  from transformer_zoo.editing import edits
+  from transformer_zoo.editing import memit
+  from transformer_zoo.editing import scores
+  from transformer_zoo.runs import inputs
+  from transformer_zoo.runs.analysis import editing
+
+  inputs.check_at_least(1, number=arguments.number)
+  facts = benchmarks.facts_of_file(arguments.facts, number=arguments.number)
+  names = arguments.layers.split(",")
+  if not all(name.isdecimal() for name in names):
+    raise UserError(
+      f"--layers is {arguments.layers!r}; it takes numbers of layers like 3,4,5"
+    )
+  settings = memit.Settings(
+    tuple(map(int, names)), **_given(arguments, ("steps", "ridge"))
+  )
+  made, spent = editing.make_many(
+    memory,
+    facts,
+    settings,
+    texts=_texts(arguments),
+    path=arguments.covariance,
+  )
+  edits.save(arguments.edit, made)
+  params = memory.params
+  for edit in made:
+    params = edit.apply(params)
+  found = {
+    name: scores.mean([scores.score(each, fact) for fact in facts])
+    for name, each in {
+      "before": memory,
+      "after": dataclasses.replace(memory, params=params),
+    }.items()
+  }
+  return {
+    "edit": arguments.edit,
+    "parameter": _paths(made),
+    "facts": len(facts),
+    **found,
+    "cost": spent,
   }
 
 

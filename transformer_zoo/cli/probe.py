@@ -8,8 +8,10 @@ whose stereotype is likelier. Minimal pairs of sentences come from files.
 """
 
 import argparse
+import pathlib
 
 from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
 
 SUMMARY = "ask checkpoints questions by kind of knowledge"
 EXAMPLE = "zoo probe runs/first runs/second --kinds syntax,lexical"
@@ -40,6 +42,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "SyntaxGym (.json), instead of the questions; repeatable",
   )
   parser.add_argument(
+    "--facts",
+    action="append",
+    metavar="PATH",
+    help="facts as LAMA or mLAMA has them, a .jsonl file or a folder of them, "
+    "instead of the questions; repeatable",
+  )
+  parser.add_argument(
+    "--words",
+    metavar="FILE",
+    help="the words, one on each line, among which an object of --facts is to "
+    "be the first; all tokens by default",
+  )
+  parser.add_argument(
     "--vocabulary", metavar="FILE", help="if none lies beside a checkpoint"
   )
   parser.add_argument(
@@ -57,6 +72,11 @@ def run(arguments: argparse.Namespace) -> None:
   from transformer_zoo.runs.analysis import probing
 
   inputs.check_at_least(1, batch_size=arguments.batch_size)
+  if arguments.facts:
+    _recall(arguments)
+    return
+  if arguments.words:
+    raise UserError("--words are those of --facts; give both, or neither")
   kinds = arguments.kinds.split(",") if arguments.kinds else questions.KINDS
   asked_suites = []
   if arguments.pairs:
@@ -66,9 +86,6 @@ def run(arguments: argparse.Namespace) -> None:
     asked = [pair for path in files for pair in pairs.read(path)]
   else:
     asked = questions.questions(arguments.languages.split(","), kinds)
-  paths = arguments.checkpoints
-  if arguments.all_steps:
-    paths = [step for path in paths for step in probing.steps_of(path)]
   found = [
     probing.probe(
       path,
@@ -78,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
       batch_size=arguments.batch_size,
       whole=bool(arguments.pairs),
     )
-    for path in paths
+    for path in _paths(arguments)
   ]
   if arguments.json:
     common.print_json(found)
@@ -86,3 +103,43 @@ def run(arguments: argparse.Namespace) -> None:
     print(probing.table_of_pairs(found))
   else:
     print(probing.table(found))
+
+
+def _paths(arguments) -> list[str]:
+  """The checkpoints that are asked."""
+  from transformer_zoo.runs.analysis import probing
+
+  paths = arguments.checkpoints
+  if arguments.all_steps:
+    paths = [step for path in paths for step in probing.steps_of(path)]
+  return paths
+
+
+def _recall(arguments) -> None:
+  """Asks for the objects of facts and prints the table."""
+  from transformer_zoo.evaluation.probes import relations
+  from transformer_zoo.runs.analysis import recall
+
+  if arguments.pairs:
+    raise UserError(
+      "--pairs and --facts are asked one at a time; leave one out"
+    )
+  facts = [each for path in arguments.facts for each in relations.read(path)]
+  words = None
+  if arguments.words:
+    content = pathlib.Path(arguments.words).read_text(encoding="utf-8")
+    words = [word.strip() for word in content.splitlines() if word.strip()]
+  found = [
+    recall.recall(
+      path,
+      facts,
+      vocabulary_path=arguments.vocabulary,
+      words=words,
+      batch_size=arguments.batch_size,
+    )
+    for path in _paths(arguments)
+  ]
+  if arguments.json:
+    common.print_json(found)
+  else:
+    print(recall.table(found))

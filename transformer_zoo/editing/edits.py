@@ -1,12 +1,12 @@
-"""An edit: what is added to a matrix of one model, as a small file.
+"""Edits: what is added to matrices of one model, as a small file.
 
-The file holds two vectors, or a few pairs of them, whose products are added to
-one kernel; the checksums of the kernel before and after; and, compressed, the
-bits by which (W + u v^T) - u v^T differs from W in float32, so that the edit
-comes off bit for bit.
+The file holds for each kernel the pairs of vectors whose products are added to
+it; the checksums of the kernel before and after; and, compressed, the bits by
+which (W + u v^T) - u v^T differs from W in float32, so that the edit comes off
+bit for bit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import hashlib
 import json
@@ -22,7 +22,7 @@ import numpy as np
 from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,52 +112,6 @@ class Edit:
     restored = (restored ^ bits.reshape(kernel_FD.shape)).view(np.float32)
     return with_kernel(params, self.path, restored)
 
-  def save(self, path: str | os.PathLike[str]) -> None:
-    """Writes the file, an .npz."""
-    described = {
-      "format": _FORMAT,
-      "path": self.path,
-      "before": self.before,
-      "after": self.after,
-      "notes": self.notes,
-    }
-    with open(path, "wb") as file:
-      np.savez(
-        file,
-        description=np.array(json.dumps(described, ensure_ascii=False)),
-        left=self.left_FX,
-        right=self.right_XD,
-        rounding=np.frombuffer(self.rounding, np.uint8),
-      )
-
-  @classmethod
-  def load(cls, path: str | os.PathLike[str]) -> "Edit":
-    """Reads a file that `save` has written.
-
-    Raises:
-      UserError: It is no such file.
-    """
-    if not pathlib.Path(path).is_file():
-      raise UserError(f"there is no edit {str(path)!r}; `zoo edit` writes one")
-    try:
-      with np.load(path) as found:
-        described = json.loads(str(found["description"]))
-        left, right = found["left"], found["right"]
-        rounding = found["rounding"].tobytes()
-    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
-      raise UserError(
-        f"{str(path)!r} is no edit ({error}); `zoo edit` writes one"
-      ) from None
-    return cls(
-      described["path"],
-      left,
-      right,
-      described["before"],
-      described["after"],
-      rounding,
-      described["notes"],
-    )
-
   def _check(self, kernel_FD, expected, relation, other, state) -> None:
     if kernel_FD.shape != (self.left_FX.shape[0], self.right_XD.shape[1]):
       raise UserError(
@@ -175,6 +129,57 @@ class Edit:
       f"{found[:12]} instead of {expected[:12]}; edits come off in the reverse "
       "of their order, from the checkpoint that they were made for"
     )
+
+
+def save(path: str | os.PathLike[str], made: Sequence[Edit]) -> None:
+  """Writes edits of one checkpoint into a file, an .npz."""
+  described, arrays = [], {}
+  for number, edit in enumerate(made):
+    described.append(
+      {
+        "path": edit.path,
+        "before": edit.before,
+        "after": edit.after,
+        "notes": edit.notes,
+      }
+    )
+    arrays[f"left_{number}"] = edit.left_FX
+    arrays[f"right_{number}"] = edit.right_XD
+    arrays[f"rounding_{number}"] = np.frombuffer(edit.rounding, np.uint8)
+  description = json.dumps(
+    {"format": _FORMAT, "edits": described}, ensure_ascii=False
+  )
+  with open(path, "wb") as file:
+    np.savez(file, description=np.array(description), **arrays)
+
+
+def load(path: str | os.PathLike[str]) -> list[Edit]:
+  """Reads a file that `save` has written.
+
+  Raises:
+    UserError: It is no such file.
+  """
+  if not pathlib.Path(path).is_file():
+    raise UserError(f"there is no edit {str(path)!r}; `zoo edit` writes one")
+  try:
+    with np.load(path) as found:
+      description = json.loads(str(found["description"]))
+      return [
+        Edit(
+          described["path"],
+          found[f"left_{number}"],
+          found[f"right_{number}"],
+          described["before"],
+          described["after"],
+          found[f"rounding_{number}"].tobytes(),
+          described["notes"],
+        )
+        for number, described in enumerate(description["edits"])
+      ]
+  except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
+    raise UserError(
+      f"{str(path)!r} is no edit ({error}); `zoo edit` writes one"
+    ) from None
 
 
 def kernel_of(params: Any, path: str) -> np.ndarray:

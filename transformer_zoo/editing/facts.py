@@ -14,10 +14,12 @@ from transformer_zoo.errors import UserError
 GAP = "{}"
 _NARROWEST = 16
 _REQUIRED = ("prompt", "subject", "target")
+_TEXTS = ("paraphrases", "neighbours", "kept", "generations", "references")
+_PAIRS = ("essence", "elsewhere")
 _SCHEMA = {
   **dict.fromkeys((*_REQUIRED, "true_target"), str),
-  **dict.fromkeys(("paraphrases", "neighbours", "kept"), [str]),
-  "essence": [[str]],
+  **dict.fromkeys(_TEXTS, [str]),
+  **dict.fromkeys(_PAIRS, [[str]]),
 }
 
 
@@ -36,6 +38,12 @@ class Fact:
       answers; they are to stay.
     kept: Whole prompts about the subject of which ROME is to keep what the
       model says after them, beyond the published algorithm.
+    elsewhere: Whole prompts about other things, with their answers, which are
+      to stay.
+    generations: Whole prompts that the model continues by a text, which is to
+      be fluent and consistent with the new fact.
+    references: Texts that such a text is compared with, about subjects of which
+      the new object is true.
   """
 
   prompt: str
@@ -46,6 +54,9 @@ class Fact:
   neighbours: tuple[str, ...] = ()
   essence: tuple[tuple[str, str], ...] = ()
   kept: tuple[str, ...] = ()
+  elsewhere: tuple[tuple[str, str], ...] = ()
+  generations: tuple[str, ...] = ()
+  references: tuple[str, ...] = ()
 
   def __post_init__(self):
     for name in _REQUIRED:
@@ -121,7 +132,7 @@ def read(path: str) -> list[Fact]:
       )
     lists = {
       name: tuple(map(_as_tuple, content[name]))
-      for name in ("paraphrases", "neighbours", "essence", "kept")
+      for name in (*_TEXTS, *_PAIRS)
       if name in content
     }
     facts.append(Fact(**{**content, **lists}))

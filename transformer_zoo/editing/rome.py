@@ -31,7 +31,8 @@ from transformer_zoo.errors import UserError
 
 # What the essence of a subject is read from, and kept.
 _ESSENCE = f"{GAP} is a"
-_BEST = 5  # of which a prefix is sampled
+_BEST = 5  # of which a token is sampled
+_FACTS = 64  # that are read at a time
 _NO_PREFIX = ("",)
 
 
@@ -198,34 +199,73 @@ def sample_prefixes(
     first = (vocabulary.bos_id, vocabulary.eos_id, vocabulary.pad_id)
     start_id = next(i for i in first if i is not None)
   longest = max(lengths)
-  tokens_BL = np.full((number, longest + 1), vocabulary.pad_id, np.int32)
-  tokens_BL[:, 0] = start_id
-  rows = memory.reader.rows(["a"] * number)
-
-  @programs.compiled
-  def next_tokens(params, tokens_BL, place, key):
-    # No place is padding to an encoder-decoder; causality hides later ones.
-    batch = {
-      **rows.batch,
-      "decoder_input_tokens": tokens_BL,
-      "decoder_target_tokens": jnp.full_like(tokens_BL, vocabulary.pad_id + 1),
-    }
-    logits_BLV, _ = interventions.apply(memory.model, params, batch)
-    best_BK, ids_BK = jax.lax.top_k(logits_BLV[:, place], _BEST)
-    chosen_B = jax.random.categorical(key, best_BK)
-    return jnp.take_along_axis(ids_BK, chosen_B[:, None], axis=1)[:, 0]
-
+  begun_BL = np.full((number, longest + 1), vocabulary.pad_id, np.int32)
+  begun_BL[:, 0] = start_id
   prefixes = [""]
   for draw, length in enumerate(lengths):
-    made_BL = tokens_BL.copy()
-    for place in range(length):
-      each = jax.random.fold_in(key, draw * longest + place)
-      made_BL[:, place + 1] = next_tokens(memory.params, made_BL, place, each)
+    drawn = jax.random.fold_in(key, draw)
+    given_B = np.ones(number, np.int32)
+    made_BL = sampled(memory, drawn, begun_BL, given_B, stop=length + 1)
     for row in made_BL[:, 1 : length + 1]:
       text = vocabulary.decode(row).replace(GAP, "").strip()
       if text:
         prefixes.append(f"{text}. ")
   return prefixes
+
+
+def sampled(
+  memory: Memory,
+  key: jax.Array,
+  begun_BL: np.ndarray,
+  given_B: np.ndarray,
+  *,
+  stop: int,
+) -> np.ndarray:
+  """Continues rows of tokens by what the model says, [B, L].
+
+  Every further token is one of the 5 likeliest, drawn by their probabilities.
+
+  Args:
+    memory: The model.
+    key: A random key.
+    begun_BL: The tokens that the decoder reads, from its first one on.
+    given_B: The number of tokens of each row that stay, at least 1.
+    stop: The number of tokens of a row afterwards, at most L.
+  """
+  rows = memory.reader.rows(["a"] * len(begun_BL))
+  pad_id = memory.reader.vocabulary.pad_id
+  next_tokens = _next_tokens(memory.model, pad_id)
+  made_BL = begun_BL.copy()
+  for place in range(int(given_B.min()), stop):
+    drawn_B = next_tokens(
+      memory.params,
+      rows.batch,
+      made_BL,
+      place - 1,
+      jax.random.fold_in(key, place),
+    )
+    made_BL[:, place] = np.where(
+      place < given_B, made_BL[:, place], np.asarray(drawn_B)
+    )
+  return made_BL
+
+
+@interventions.cached
+def _next_tokens(model: nn.Module, pad_id: int) -> Callable:
+  @programs.compiled
+  def draw(params, batch, tokens_BL, place, key):
+    # No place is padding to an encoder-decoder; causality hides later ones.
+    batch = {
+      **batch,
+      "decoder_input_tokens": tokens_BL,
+      "decoder_target_tokens": jnp.full_like(tokens_BL, pad_id + 1),
+    }
+    logits_BLV, _ = interventions.apply(model, params, batch)
+    best_BK, ids_BK = jax.lax.top_k(logits_BLV[:, place], _BEST)
+    chosen_B = jax.random.categorical(key, best_BK)
+    return jnp.take_along_axis(ids_BK, chosen_B[:, None], axis=1)[:, 0]
+
+  return draw
 
 
 def keys(
@@ -238,8 +278,9 @@ def keys(
     facts: Prompts with `{}`, and their subjects.
     layer: The number of the layer.
   """
-  keys_BF, _ = _keys_and_values(memory, facts, memory.layer(layer))
-  return np.asarray(keys_BF)
+  path = memory.layer(layer)
+  keys_BF, _ = keys_and_outputs(memory, facts, path, f"{path}/mlp")
+  return keys_BF
 
 
 def direction(
@@ -255,19 +296,32 @@ def direction(
   Raises:
     UserError: C has no inverse.
   """
-  key_F = np.asarray(key_F, np.float64)
-  solved_F = key_F
+  solved_F = np.asarray(key_F, np.float64)
   if moment_FF is not None:
-    size = len(moment_FF)
-    matrix = moment_FF + ridge * np.trace(moment_FF) / size * np.eye(size)
-    rank = np.linalg.matrix_rank(matrix, hermitian=True)
-    if rank < size:
-      raise UserError(
-        f"the covariance of keys has rank {rank} and the layer {size} "
-        "features, so that nothing inverts it; give more text, or --ridge 1e-4"
-      )
-    solved_F = np.linalg.solve(matrix, key_F)
+    solved_F = solved(regular(moment_FF, ridge), solved_F)
   return (solved_F / np.linalg.norm(solved_F)).astype(np.float32)
+
+
+def regular(moment_FF: np.ndarray, ridge: float) -> np.ndarray:
+  """Returns C with `ridge` times its mean diagonal on its diagonal."""
+  size = len(moment_FF)
+  return moment_FF + ridge * np.trace(moment_FF) / size * np.eye(size)
+
+
+def solved(matrix_FF: np.ndarray, right: np.ndarray) -> np.ndarray:
+  """Returns the product of the inverse of a matrix of keys and `right`.
+
+  Raises:
+    UserError: The matrix has no inverse.
+  """
+  size = len(matrix_FF)
+  rank = np.linalg.matrix_rank(matrix_FF, hermitian=True)
+  if rank < size:
+    raise UserError(
+      f"the covariance of keys has rank {rank} and the layer {size} "
+      "features, so that nothing inverts it; give more text, or --ridge 1e-4"
+    )
+  return np.linalg.solve(matrix_FF, right)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,6 +344,8 @@ def value(
   fact: Fact,
   settings: Settings,
   prefixes: Sequence[str] = _NO_PREFIX,
+  *,
+  of_layer: bool = False,
 ) -> Value:
   """Searches v* by gradient descent (equation 4).
 
@@ -303,8 +359,11 @@ def value(
     fact: The fact.
     settings: The constants.
     prefixes: What precedes the prompt; the first gives v.
+    of_layer: Whether the value is what leaves the whole layer, as MEMIT has it,
+      and not what leaves its feed-forward network.
   """
-  path = f"{memory.layer(settings.layer)}/mlp"
+  layer = memory.layer(settings.layer)
+  path = layer if of_layer else f"{layer}/mlp"
   prompts = [(p + fact.prompt, fact.subject, fact.target) for p in prefixes]
   rows = memory.reader.of_facts(prompts)
   last = memory.model.decoder.transformer.layer_stack.num_layers - 1
@@ -316,7 +375,7 @@ def value(
   texts = (rows.batch, rows.places_B, rows.weights_BL)
   kept = _kept(memory.reader, fact, settings)
   start, step, optimizer = _search(memory.model, path, settings)
-  width_D = edits.kernel_of(memory.params, f"{path}/wo/kernel").shape[1]
+  width_D = edits.kernel_of(memory.params, kernel_path(layer)).shape[1]
   delta_D = jnp.zeros(width_D, jnp.float32)
   before_D, known_BV = start(memory.params, texts, kept, delta_D)
   state = optimizer.init(delta_D)
@@ -356,7 +415,7 @@ def _search(model: nn.Module, path: str, settings: Settings):
 
   Args:
     model: The model.
-    path: The path of the feed-forward network.
+    path: The path of what the value leaves.
     settings: The constants.
 
   Returns:
@@ -449,10 +508,9 @@ def edit(
   mean_F = keys(memory, prompts, settings.layer).mean(0)
   left_F = direction(mean_F, moment_FF, settings.ridge)
   found = value(memory, fact, settings, prefixes)
-  keys_BF, values_BD = _keys_and_values(
-    memory, [(fact.prompt, fact.subject)], layer
+  (key_F,), (value_D,) = keys_and_outputs(
+    memory, [(fact.prompt, fact.subject)], layer, f"{layer}/mlp"
   )
-  key_F, value_D = np.asarray(keys_BF[0]), np.asarray(values_BD[0])
   wanted_D = found.before_D + found.delta_D
   right_D = (wanted_D - value_D) / np.dot(key_F, left_F)
   path = kernel_path(layer)
@@ -471,11 +529,31 @@ def edit(
   )
 
 
-def _keys_and_values(memory, facts, layer) -> tuple[jax.Array, jax.Array]:
-  """Inputs of the projection and outputs of the network, [B, F] and [B, D]."""
-  rows = memory.reader.of_facts([(*fact, "") for fact in facts])
-  compute = _compiled(memory.model, f"{layer}/mlp/wo", f"{layer}/mlp")
-  return compute(memory.params, rows.batch, rows.places_B)
+def keys_and_outputs(
+  memory: Memory, facts: Sequence[tuple[str, str]], layer: str, part: str
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns keys and what leaves a part at the last tokens of subjects.
+
+  Args:
+    memory: The model.
+    facts: Prompts with `{}`, and their subjects.
+    layer: The path of the layer of the keys.
+    part: The path of the part.
+
+  Returns:
+    float32 [B, F] and [B, D].
+  """
+  compute = _compiled(memory.model, f"{layer}/mlp/wo", part)
+  found = []
+  for start in range(0, len(facts), _FACTS):
+    chunk = list(facts[start : start + _FACTS])
+    number = len(chunk)
+    if start:  # One program for all chunks.
+      chunk += chunk[:1] * (_FACTS - number)
+    rows = memory.reader.of_facts([(*fact, "") for fact in chunk])
+    made = compute(memory.params, rows.batch, rows.places_B)
+    found.append([np.asarray(each)[:number] for each in made])
+  return tuple(map(np.concatenate, zip(*found, strict=True)))
 
 
 @functools.cache

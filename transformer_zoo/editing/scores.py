@@ -5,6 +5,10 @@ likelihoods of the new and of the true object are compared. *Efficacy* asks the
 prompt itself, *paraphrase* the same fact in other words, *neighbourhood* other
 subjects, of which the true object stays true. *Essence* is the loss of the
 other facts about the subject, before and after; a rise is what was lost of it.
+
+A fact without a true object, as in zsRE, has accuracies instead: how many
+tokens of the answer are the likeliest where those before them are given
+(Mitchell et al. 2022).
 """
 
 from collections.abc import Sequence
@@ -18,7 +22,6 @@ from transformer_zoo.editing import interventions
 from transformer_zoo.editing import mend
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.editing.rome import Memory
-from transformer_zoo.errors import UserError
 
 
 def likelihoods(
@@ -34,6 +37,12 @@ def likelihoods(
   Returns:
     [B] in nats a token, and bool [B]: greedy decoding writes the target.
   """
+  means_B, greedy_B, _ = _measured(memory, texts, targets)
+  return means_B, greedy_B
+
+
+def _measured(memory, texts, targets) -> list[np.ndarray]:
+  """`likelihoods`, and the share of each target's tokens that are likeliest."""
   rows = memory.reader.rows(texts, targets)
   # One program for all facts: rows are added to a power of two.
   number = 1 << (len(texts) - 1).bit_length()
@@ -44,8 +53,8 @@ def likelihoods(
 
   batch = {name: filled(array) for name, array in rows.batch.items()}
   compute = _likelihoods(memory.model)
-  means_B, greedy_B = compute(memory.params, batch, filled(rows.weights_BL))
-  return np.asarray(means_B)[: len(texts)], np.asarray(greedy_B)[: len(texts)]
+  made = compute(memory.params, batch, filled(rows.weights_BL))
+  return [np.asarray(each)[: len(texts)] for each in made]
 
 
 def score(memory: Memory, fact: Fact) -> dict[str, float]:
@@ -53,23 +62,21 @@ def score(memory: Memory, fact: Fact) -> dict[str, float]:
 
   Args:
     memory: The model, with its parameters.
-    fact: The fact, with its true target.
+    fact: The fact.
 
   Returns:
     `efficacy`, `paraphrase`, `neighbourhood`: the percentage of prompts where
     the wanted object is likelier, with `_margin`, the mean difference of the
     probabilities, and `_answered`, the percentage that greedy decoding answers
-    as wanted; `essence`, nats a token, and `essence_answered`. What a fact
-    lists no prompt for is left out.
-
-  Raises:
-    UserError: The fact has no true target.
+    as wanted; `essence`, nats a token, and `essence_answered`. Of a fact
+    without a true target, and of `Fact.elsewhere`: `efficacy_accuracy`,
+    `paraphrase_accuracy` and `neighbourhood_accuracy`, the percentage of the
+    tokens of answers that are the likeliest. What a fact lists no prompt for is
+    left out.
   """
+  accuracies = _accuracies(memory, fact)
   if not fact.true_target:
-    raise UserError(
-      f"the fact about {fact.subject!r} has no true_target, which scores "
-      "compare with; add it"
-    )
+    return accuracies
   groups = {
     "efficacy": (fact.question,),
     "paraphrase": fact.paraphrases,
@@ -102,7 +109,28 @@ def score(memory: Memory, fact: Fact) -> dict[str, float]:
   if fact.essence:
     scores["essence"] = -float(means_B[start:].mean())
     scores["essence_answered"] = 100 * float(greedy_B[start:].mean())
-  return scores
+  return scores | accuracies
+
+
+def _accuracies(memory: Memory, fact: Fact) -> dict[str, float]:
+  """The accuracies of `score`."""
+  said = () if fact.true_target else (fact.question,)
+  also = () if fact.true_target else fact.paraphrases
+  groups = {
+    "efficacy": [(text, fact.target) for text in said],
+    "paraphrase": [(text, fact.target) for text in also],
+    "neighbourhood": fact.elsewhere,
+  }
+  groups = {name: pairs for name, pairs in groups.items() if pairs}
+  if not groups:
+    return {}
+  pairs = [pair for some in groups.values() for pair in some]
+  *_, shares_B = _measured(memory, *zip(*pairs, strict=True))
+  names = np.repeat(list(groups), [len(some) for some in groups.values()])
+  return {
+    f"{name}_accuracy": 100 * float(shares_B[names == name].mean())
+    for name in groups
+  }
 
 
 def mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -135,7 +163,11 @@ def _likelihoods(model: nn.Module):
       jax.nn.log_softmax(logits_BLV), targets_BL[..., None], axis=-1
     )[..., 0]
     counts_B = jnp.maximum(weights_BL.sum(1), 1)
-    right_BL = (logits_BLV.argmax(-1) == targets_BL) | (weights_BL == 0)
-    return (logs_BL * weights_BL).sum(1) / counts_B, right_BL.all(1)
+    right_BL = logits_BLV.argmax(-1) == targets_BL
+    return (
+      (logs_BL * weights_BL).sum(1) / counts_B,
+      (right_BL | (weights_BL == 0)).all(1),
+      (right_BL * weights_BL).sum(1) / counts_B,
+    )
 
   return compute

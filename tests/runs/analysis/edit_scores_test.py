@@ -19,6 +19,7 @@ from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.analysis import edit_scores
 from transformer_zoo.runs.analysis.edit_scores import Edits
 from transformer_zoo.runs.analysis.edit_scores import FineTuning
+from transformer_zoo.runs.analysis.edit_scores import Memit
 from transformer_zoo.runs.analysis.edit_scores import MendEditors
 from transformer_zoo.runs.analysis.edit_scores import Rome
 from transformer_zoo.runs.loading.loaded_checkpoint import LoadedCheckpoint
@@ -183,9 +184,16 @@ def test_editors_learn_on_other_facts_alone(shape, monkeypatch):
 
 
 @pytest.mark.slow
-def test_rome_writes_into_its_layer():
+@pytest.mark.parametrize(
+  "method",
+  [
+    Rome(TEXTS, ridge=1e-2),
+    Memit(TEXTS, layers=(0,), moment_weight=0.1, ridge=1e-2),
+  ],
+)
+def test_romes_write_into_their_layer(method):
   found = opened("gpt_2")
-  edits = Edits(FACTS, Rome(TEXTS, ridge=1e-2), held_out=1, at_once=(1,))
+  edits = Edits(FACTS, method, held_out=1, at_once=(1,))
   made = edits.scores(found)
   none = dataclasses.replace(edits, method=None).scores(found)
   margins = [each["scores"]["1"]["efficacy_margin"] for each in (made, none)]
@@ -193,6 +201,34 @@ def test_rome_writes_into_its_layer():
   leaf = found.params["decoder"]["layers_0"]["mlp"]["wo"]["kernel"]
   assert made["cost"]["bytes"] == leaf.nbytes
   assert made["cost"]["flops_an_edit_1"] > made["cost"]["learning_flops"] > 0
+
+
+@pytest.mark.slow
+def test_facts_without_true_objects_have_accuracies_and_texts():
+  found = opened("gpt_2")
+  fact = Fact(
+    "{} has",
+    "ann",
+    "cab",
+    paraphrases=("it is ann:",),
+    elsewhere=(("bob has", "a"),),
+    generations=("ann",),
+  )
+  edits = Edits([fact, fact], held_out=1, at_once=(1,))
+  made = edits.scores(found)
+  scored = made["scores"]["1"]
+  assert "known" not in made["cost"]
+  assert set(scored) == {
+    *("efficacy_accuracy", "paraphrase_accuracy", "neighbourhood_accuracy"),
+    "fluency",
+  }
+  asked = edit_scores.Asked(found, found.params)
+  rows = asked.rows([fact.question], [fact.target])
+  logits, _ = interventions.apply(found.model, found.params, rows.batch)
+  right = logits.argmax(-1) == rows.batch["decoder_target_tokens"]
+  assert scored["efficacy_accuracy"] == pytest.approx(
+    100 * right[rows.weights_BL > 0].mean()
+  )
 
 
 @pytest.mark.slow

@@ -63,9 +63,8 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
   assert said["parameter"] == "decoder/layers_0/mlp/wo/kernel"
   before, after = (said["log_likelihood"][k] for k in ("before", "after"))
   assert after > before + 0.3
-  with np.load(path) as stored:
-    notes = json.loads(str(stored["description"]))["notes"]
-  assert notes["kept"] == ["w9 w3"]
+  (edit,) = edits.load(path)
+  assert edit.notes["kept"] == ["w9 w3"]
   assert said["cost"]["bytes"] < 20_000 and said["cost"]["flops"] > 0
   with np.load(covariance) as stored:
     assert stored["moment"].shape == (96, 96)
@@ -92,6 +91,38 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
     "edit", edited, f"--apply={path}", f"--output={tmp_path / 'x'}"
   )
   assert code == 2 and "is there already in this checkpoint" in error
+
+
+@pytest.mark.slow
+def test_facts_of_a_file_are_written_at_once(checkpoint, zoo, tmp_path):
+  facts, text = tmp_path / "facts.jsonl", tmp_path / "text.txt"
+  rows = (
+    {
+      "prompt": "w7 {}",
+      "subject": f"w{i}",
+      "target": f"w{i + 1}",
+      "true_target": "w30",
+      "elsewhere": [["w20 w21", "w22"]],
+    }
+    for i in (9, 12, 15, 18)
+  )
+  facts.write_text("\n".join(map(json.dumps, rows)))
+  text.write_text("\n".join(f"w{i} w{i % 7 + 1}" for i in range(1, 48)))
+  path = tmp_path / "edits.npz"
+  code, output, error = zoo(
+    *("edit", checkpoint, f"--facts={facts}", "--number=3", "--layers=0"),
+    *(f"--text={text}", f"--covariance={tmp_path}/c_{{}}.npz", "--ridge=1e-4"),
+    *(f"--edit={path}", "--steps=10", "--json"),
+  )
+  assert code == 0, error
+  said = json.loads(output)
+  assert said["facts"] == 3 and (tmp_path / "c_0.npz").is_file()
+  margins = [said[name]["efficacy_margin"] for name in ("before", "after")]
+  assert margins[1] > margins[0]
+  assert "neighbourhood_accuracy" in said["after"]
+  (edit,) = edits.load(path)
+  assert edit.notes["facts"][2] == ["w7 {}", "w15", "w16"]
+  assert edit.left_FX.shape == (96, 3)
 
 
 def test_a_trace_is_told_in_lines_and_has_a_title(tmp_path, capsys):
@@ -139,8 +170,12 @@ def test_traces_are_drawn(checkpoint, zoo, tmp_path):
 @pytest.mark.parametrize(
   ("words", "sentence"),
   [
-    ([PROMPT], "give one of --target, --apply, --remove and --trace, not none"),
+    (
+      [PROMPT],
+      "give one of --target, --facts, --apply, --remove and --trace, not none",
+    ),
     ([PROMPT, "--target=w5"], "--target needs --subject; add it"),
+    (["--facts=f.jsonl", "--edit=e.npz"], "--facts needs --layers; add it"),
     (
       [PROMPT, "--target=w5", "--subject=w4", "--layer=1", "--edit=e.npz"],
       "the subject 'w4' stands nowhere in the prompt 'w7 w9 w11'",
@@ -235,7 +270,7 @@ def test_a_file_that_is_no_covariance(checkpoint, tmp_path):
     path.write_bytes(content)
     for read, sentence in (
       (lambda: editing.moment(memory, 0, path=str(path)), "no covariance of"),
-      (lambda: edits.Edit.load(path), "no edit"),
+      (lambda: edits.load(path), "no edit"),
     ):
       with pytest.raises(UserError, match=f"c.npz' is {sentence}"):
         read()

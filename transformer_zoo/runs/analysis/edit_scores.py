@@ -20,6 +20,8 @@ import jax
 import numpy as np
 
 from transformer_zoo.editing import facts as facts_lib
+from transformer_zoo.editing import fluency
+from transformer_zoo.editing import memit
 from transformer_zoo.editing import mend
 from transformer_zoo.editing import programs
 from transformer_zoo.editing import rome
@@ -79,6 +81,24 @@ class Asked:
     batch.pop("encoder_predicted_places", None)
     side = self.model.offers.sides[-1]
     return _Rows(batch, batch[f"{side}_loss_weights"])
+
+  def memory(self, method: str) -> rome.Memory:
+    """Returns the decoder that reads a subject and continues.
+
+    Args:
+      method: The name of the method that edits it.
+
+    Raises:
+      UserError: An encoder reads it.
+    """
+    if self.model.offers.has_encoder:
+      raise UserError(
+        f"{method} edits what a decoder says of a subject that it has read, "
+        f"and here the encoder of {type(self.model).__name__} reads it; choose "
+        "FineTuning or MendEditors"
+      )
+    reader = facts_lib.Reader(self.found.vocabulary, self.found.start_id)
+    return rome.Memory(self.model, self.params, reader)
 
   def batch(self, pairs: Sequence[tuple[str, str]]) -> dict[str, np.ndarray]:
     """Lays pairs of a question and an answer out."""
@@ -149,19 +169,11 @@ class Rome:
   def editor(self, asked: Asked, facts: Sequence[Fact], seed: int) -> Editor:
     """Returns the editor; it learns nothing of other facts."""
     del facts, seed
-    if asked.model.offers.has_encoder:
-      raise UserError(
-        "ROME edits what a decoder says of a subject that it has read, and "
-        f"here the encoder of {type(asked.model).__name__} reads it; choose "
-        "FineTuning or MendEditors"
-      )
-    reader = facts_lib.Reader(asked.found.vocabulary, asked.found.start_id)
-    memory = rome.Memory(asked.model, asked.params, reader)
+    memory = asked.memory("ROME")
     moment_FF, _ = rome.second_moment(
       memory, self.texts, self.layer, batch_size=32
     )
-    starts = [text.partition(".")[0] for text in self.texts[: self.prefixes]]
-    prefixes = ["", *(f"{start}. " for start in starts)]
+    prefixes = _prefixes(self.texts[: self.prefixes])
     settings = rome.Settings(
       self.layer,
       steps=self.steps,
@@ -172,10 +184,64 @@ class Rome:
 
     def edit(params, some):
       for fact in some:
-        memory = rome.Memory(asked.model, params, reader)
+        now = dataclasses.replace(memory, params=params)
         params = rome.edit(
-          memory, fact, settings, moment_FF=moment_FF, prefixes=prefixes
+          now, fact, settings, moment_FF=moment_FF, prefixes=prefixes
         ).apply(params)
+      return params
+
+    return edit
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Memit:
+  """MEMIT in several layers of a decoder that reads the question.
+
+  Attributes:
+    texts: As in `Rome`.
+    layers: The numbers of the layers.
+    moment_weight: The weight of the covariance of keys (`memit.Settings`).
+    ridge: As in `Rome`.
+    prefixes: As in `Rome`.
+    learning_rate: As in `Rome`.
+    steps: As in `Rome`.
+    clamp: The largest change of z, in units of z.
+  """
+
+  texts: Sequence[str]
+  layers: Sequence[int] = (0, 1)
+  moment_weight: float | None = None
+  ridge: float = 0.0
+  prefixes: int = 8
+  learning_rate: float = 0.5
+  steps: int = 25
+  clamp: float = 0.75
+
+  def editor(self, asked: Asked, facts: Sequence[Fact], seed: int) -> Editor:
+    """Returns the editor; it learns nothing of other facts."""
+    del facts, seed
+    memory = asked.memory("MEMIT")
+    moments = {
+      layer: rome.second_moment(memory, self.texts, layer, batch_size=32)[0]
+      for layer in self.layers
+    }
+    prefixes = _prefixes(self.texts[: self.prefixes])
+    settings = memit.Settings(
+      tuple(self.layers),
+      moment_weight=self.moment_weight,
+      ridge=self.ridge,
+      steps=self.steps,
+      learning_rate=self.learning_rate,
+      kept_factor=0.0,
+      clamp=self.clamp,
+    )
+
+    def edit(params, some):
+      now = dataclasses.replace(memory, params=params)
+      made = memit.edit(now, some, settings, moments=moments, prefixes=prefixes)
+      for one in made:
+        params = one.apply(params)
       return params
 
     return edit
@@ -235,7 +301,7 @@ class Edits:
 
   Attributes:
     facts: All facts; the facts of a subject stand together.
-    method: `FineTuning`, `Rome` or `MendEditors`; None for no edit.
+    method: `FineTuning`, `Rome`, `Memit` or `MendEditors`; None for no edit.
     held_out: The number of facts, the last ones, that are edited and that no
       editor learns from.
     at_once: The numbers of facts that are edited together, each a task of the
@@ -244,7 +310,7 @@ class Edits:
   """
 
   facts: Sequence[Fact]
-  method: FineTuning | Rome | MendEditors | None = None
+  method: FineTuning | Rome | Memit | MendEditors | None = None
   held_out: int = 24
   at_once: Sequence[int] = (1, 4, 12)
   seed: int = 0
@@ -270,16 +336,23 @@ class Edits:
 
     Returns:
       `scores`, by the number of facts that are edited together: the values of
-      `editing.scores`, and `others_kept` and `others_spared`, percentages of
-      other subjects, left out where no other is asked the same; and `cost`: the
-      seconds and FLOPs that an edit took and those that its editor took to
-      learn, the bytes of the changed parameters, and `known`, the percentage of
-      facts that the checkpoint answers rightly.
+      `editing.scores` and, of a language model, of `editing.fluency`; and
+      `others_kept` and `others_spared`, percentages of other subjects, left out
+      where no other is asked the same; and `cost`: the seconds and FLOPs that
+      an edit took and those that its editor took to learn, the bytes of the
+      changed parameters, and `known`, the percentage of facts with a true
+      object that the checkpoint answers rightly.
     """
     asked = Asked(found, jax.device_get(found.params))
-    texts = [fact.question for fact in self.facts]
-    answers = [fact.true_target for fact in self.facts]
-    _, known = scores.likelihoods(asked, texts, answers)
+    told = [fact for fact in self.facts if fact.true_target]
+    known = {}
+    if told:
+      _, right = scores.likelihoods(
+        asked,
+        [fact.question for fact in told],
+        [fact.true_target for fact in told],
+      )
+      known = {"known": 100 * float(right.mean())}
     learned, edited = (
       self.facts[: -self.held_out],
       self.facts[-self.held_out :],
@@ -289,7 +362,7 @@ class Edits:
       if self.method is not None:
         editor = self.method.editor(asked, learned, self.seed)
     cost = {
-      "known": 100 * float(known.mean()),
+      **known,
       "learning_seconds": learning["seconds"],
       "learning_flops": learning["flops"],
     }
@@ -306,6 +379,7 @@ class Edits:
         each += [
           scores.score(after, _unedited(fact, group))
           | self._elsewhere(after, fact, group)
+          | self._written(after, fact)
           for fact in group
         ]
       made[str(size)] = scores.mean(each)
@@ -328,7 +402,9 @@ class Edits:
     others = [
       other
       for other in self.facts
-      if other.prompt == fact.prompt and other.question not in edited
+      if other.true_target
+      and other.prompt == fact.prompt
+      and other.question not in edited
     ]
     if not others:
       return {}
@@ -341,6 +417,18 @@ class Edits:
     if had_another.any():
       found["others_spared"] = 100 * float(1 - new[had_another].mean())
     return found
+
+  def _written(self, after: Asked, fact: Fact) -> dict[str, float]:
+    """Returns the scores of what a language model writes."""
+    if not fact.generations or not after.model.offers.continues:
+      return {}
+    key = jax.random.key(self.seed)
+    return fluency.score(after.memory("Fluency"), fact, key)
+
+
+def _prefixes(texts: Sequence[str]) -> list[str]:
+  """The beginnings of texts, which precede prompts, after none."""
+  return ["", *(f"{text.partition('.')[0]}. " for text in texts)]
 
 
 def _unedited(fact: Fact, group: Sequence[Fact]) -> Fact:

@@ -17,6 +17,7 @@ from transformer_zoo.conversion import sources
 from transformer_zoo.conversion import target as conversion_target
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import facts
+from transformer_zoo.editing import memit
 from transformer_zoo.editing import rome
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
@@ -157,10 +158,64 @@ def make(
     made = rome.edit(
       memory, fact, settings, moment_FF=moment_FF, prefixes=before
     )
-  spent["bytes"] = (
-    made.left_FX.nbytes + made.right_XD.nbytes + len(made.rounding)
-  )
+  spent["bytes"] = _num_bytes(made)
   return dataclasses.replace(made, notes={**made.notes, "cost": spent})
+
+
+def make_many(
+  memory: rome.Memory,
+  facts_: Sequence[Fact],
+  settings: memit.Settings,
+  *,
+  texts: Sequence[str] = (),
+  path: str | None = None,
+  prefixes: int = 5,
+  seed: int = 0,
+) -> tuple[list[edits.Edit], dict[str, float]]:
+  """Makes the edits of a set of facts by MEMIT.
+
+  Args:
+    memory: The model.
+    facts_: The facts.
+    settings: The constants.
+    texts: As in `moment`.
+    path: As in `moment`, with `{}` for the number of a layer.
+    prefixes: The number of sampled prefixes of 10 tokens.
+    seed: That of the prefixes.
+
+  Returns:
+    The edits, one of each layer, and their cost.
+
+  Raises:
+    UserError: There are no texts and no files of covariances.
+  """
+  if not texts and not path:
+    raise UserError(
+      "MEMIT weighs facts against the covariance of keys; give --text, or the "
+      "files of --covariance"
+    )
+  if path and len(settings.layers) > 1 and facts.GAP not in path:
+    raise UserError(
+      f"--covariance {path!r} is one file for {len(settings.layers)} layers; "
+      f"write {facts.GAP} in the place of the number of a layer"
+    )
+  moments = {}
+  with costs.measured() as spent:
+    for layer in settings.layers:
+      place = path and path.replace(facts.GAP, str(layer))
+      moments[layer] = moment(memory, layer, texts=texts, path=place)
+    before = rome.sample_prefixes(
+      memory, jax.random.key(seed), lengths=(10,), number=prefixes
+    )
+    made = memit.edit(
+      memory, facts_, settings, moments=moments, prefixes=before
+    )
+  spent["bytes"] = sum(map(_num_bytes, made))
+  return made, spent
+
+
+def _num_bytes(edit: edits.Edit) -> int:
+  return edit.left_FX.nbytes + edit.right_XD.nbytes + len(edit.rounding)
 
 
 def write(
@@ -169,30 +224,32 @@ def write(
   target: str,
   *,
   remove: bool = False,
-) -> edits.Edit:
-  """Writes a checkpoint with an edit, or without one, as a run of ours.
+) -> list[edits.Edit]:
+  """Writes a checkpoint with edits, or without them, as a run of ours.
 
   Args:
     path: The path of the checkpoint.
-    edit_path: The path of the edit.
+    edit_path: The path of the file of edits.
     target: The folder to write, which does not exist.
-    remove: Whether the edit comes off.
+    remove: Whether the edits come off.
 
   Returns:
-    The edit.
+    The edits.
 
   Raises:
-    UserError: The edit is not of this checkpoint, or the target exists.
+    UserError: An edit is not of this checkpoint, or the target exists.
   """
   conversion_target.check_absent(pathlib.Path(target))
   found = sources.open_source(path)
-  edit = edits.Edit.load(edit_path)
-  tensor = found.parameters.get(edit.path)
-  nested = {} if tensor is None else {edit.path: tensor.read()}
-  params = traverse_util.unflatten_dict(nested, sep="/")
-  changed = edit.remove(params) if remove else edit.apply(params)
-  kernel = edits.kernel_of(changed, edit.path)
-  parameters = {**found.parameters, edit.path: Tensor.of(kernel)}
+  made = edits.load(edit_path)
+  parameters = dict(found.parameters)
+  for edit in reversed(made) if remove else made:
+    tensor = parameters.get(edit.path)
+    nested = {} if tensor is None else {edit.path: tensor.read()}
+    params = traverse_util.unflatten_dict(nested, sep="/")
+    changed = edit.remove(params) if remove else edit.apply(params)
+    kernel = edits.kernel_of(changed, edit.path)
+    parameters[edit.path] = Tensor.of(kernel)
   with conversion_target.written_aside(pathlib.Path(target)) as folder:
     convert.write_run(folder, dataclasses.replace(found, parameters=parameters))
-  return edit
+  return made

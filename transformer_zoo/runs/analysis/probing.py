@@ -203,14 +203,7 @@ def _totals(
   sums = _sums(found)
   likelihoods, tokens = np.zeros(len(rows)), 0
 
-  def width_of(row):
-    longest = max(map(len, row[0].values()))
-    return max(_NARROWEST, 1 << (longest - 1).bit_length())
-
-  by_width = {}
-  for number, row in enumerate(rows):
-    by_width.setdefault(width_of(row), []).append(number)
-  for width, numbers in sorted(by_width.items()):
+  for width, numbers in by_width([row for row, _ in rows]).items():
     for start in range(0, len(numbers), batch_size):
       chunk = numbers[start : start + batch_size]
       batch = batch_of(
@@ -280,7 +273,7 @@ def table_of_pairs(found: Sequence[Mapping[str, Any]]) -> str:
       for each in scores
     ]
     lines.append([name, str(scores[0]["questions"]), *cells])
-  return _aligned(lines)
+  return aligned(lines)
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
@@ -300,7 +293,7 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
         f"{each['bytes']:,}",
       ]
     )
-  text = [_aligned(lines)]
+  text = [aligned(lines)]
   shares = {
     name: each["scores"][name]["normalized"]
     for each in found
@@ -320,7 +313,7 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
   return "\n".join(text)
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
+def aligned(lines: Sequence[Sequence[str]]) -> str:
   """Columns as wide as their widest cell, the first one to the left."""
   widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
   return "\n".join(
@@ -330,6 +323,18 @@ def _aligned(lines: Sequence[Sequence[str]]) -> str:
     ).rstrip()
     for line in lines
   )
+
+
+def by_width(
+  rows: Sequence[Mapping[str, Sequence[int]]],
+) -> dict[int, list[int]]:
+  """Returns the numbers of rows by powers of two that they fit in, in order."""
+  found = {}
+  for number, row in enumerate(rows):
+    longest = max(map(len, row.values()))
+    width = max(_NARROWEST, 1 << (longest - 1).bit_length())
+    found.setdefault(width, []).append(number)
+  return dict(sorted(found.items()))
 
 
 def batch_of(
