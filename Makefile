@@ -39,12 +39,15 @@ export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 ZOO_PEERS ?=
 
 .PHONY: quickstart test test-slow test-processes test-oracles \
-  test-oracles-pytorch test-oracles-t5 docs install install-tests lint clean
+  test-oracles-pytorch test-oracles-t5 docs install install-docs install-tests lint clean
 
 install: $(RUNTIME)
 
 # All that any of the tests needs but the oracles' PyTorch.
 install-tests: $(TESTING) $(LIBTPU)
+
+# Sphinx, for `make docs`.
+install-docs: $(DOCUMENTING)
 
 quickstart: $(RUNTIME)
 	$(VENV)/bin/zoo ablate quickstart --suite first_look --jobs 2
@@ -122,6 +125,7 @@ $(ORACLES): $(TESTING)
 	@echo "Installing PyTorch into $(VENV); the log is $(LOG)."
 	$(INSTALL) torch==2.13.0 transformers safetensors
 	$(INSTALL) --no-deps peft accelerate
+	@$(call WITH_UV,lm_eval mteb sentence-transformers)
 	touch $@
 
 # Apart from the project, whose tasks have the same names, and without most of

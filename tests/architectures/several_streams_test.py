@@ -35,20 +35,21 @@ def as_without(variables):
 
 
 @pytest.mark.parametrize(
-  ("parts", "bindings"),
+  ("architecture", "parts", "bindings"),
   [
-    ((STATIC,), ()),
-    pytest.param((HYPER,), (), marks=pytest.mark.slow),
-    ((VALUES,), ()),
-    ((VALUES, HYPER), TOGETHER),
+    ("lm", (STATIC,), ()),
+    pytest.param("t5_1_0", (HYPER,), (), marks=pytest.mark.slow),
+    ("lm", (VALUES,), ()),
+    ("lm", (VALUES, HYPER), TOGETHER),
   ],
   ids=["static", "dynamic", "values", "together"],
 )
-def test_they_begin_as_one_stream(parts, bindings):
+def test_they_begin_as_one_stream(architecture, parts, bindings):
+  sizes = {"SCAN_LAYERS": True, "NUM_DECODER_LAYERS": 3}
   model, converter = tiny_models.build(
-    "t5_1_0", *parts, bindings=bindings, SCAN_LAYERS=True, NUM_DECODER_LAYERS=3
+    architecture, *parts, bindings=bindings, **sizes
   )
-  plain, _ = tiny_models.build("t5_1_0", SCAN_LAYERS=True, NUM_DECODER_LAYERS=3)
+  plain, _ = tiny_models.build(architecture, **sizes)
   batch = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=False
   )

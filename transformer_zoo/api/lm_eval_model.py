@@ -128,8 +128,9 @@ class TransformerZoo(lm_eval_model.LM):
     """Returns the log-likelihood of each text, which may be of any length.
 
     A long text is read in windows as wide as the model: each token is scored
-    once, after as many others as there is room for. An encoder-decoder's
-    encoder reads an empty text.
+    once, after as many others as there is room for. Of an encoder-decoder the
+    encoder reads an empty text and the decoder writes the text and EOS, as the
+    harness has it for such models of `transformers`.
 
     Args:
       requests: Requests of a text.
@@ -195,6 +196,7 @@ class TransformerZoo(lm_eval_model.LM):
   def _windows(self, text: str) -> Iterator[tuple[list[int], list[int]]]:
     known, said = self._inference.answering.continuation("", text)
     if not self._continues:
+      said += [i for i in [self._inference.vocabulary.eos_id] if i is not None]
       for start in range(0, len(said), self._room_of_targets):
         yield known, said[start : start + self._room_of_targets]
       return

@@ -18,6 +18,7 @@ from transformer_zoo.training.optimizers import rates
 from transformer_zoo.training.optimizers import schedules
 
 STEPS = 8
+UNTIED = "parts/softmax/untied.gin"
 MUP, ADAMW = ("optimizers/mup.gin",), ("optimizers/adamw.gin",)
 
 
@@ -30,7 +31,6 @@ def change_of_logits(files, width):
     "NUM_HEADS": width // 8,
     "HEAD_DIM": 8,
     "VOCAB_SIZE": 48,
-    "NUM_ENCODER_LAYERS": 1,
     "NUM_DECODER_LAYERS": 1,
     "MODEL_DIR": "'-'",
     "MIXTURE_OR_TASK_NAME": "'-'",
@@ -38,7 +38,7 @@ def change_of_logits(files, width):
   if files != ADAMW:
     sizes["BASE_WIDTH"] = 16
   config.load(
-    ["architectures/t5_1_1.gin", "runs/pretrain.gin", *files],
+    ["architectures/lm.gin", UNTIED, "runs/pretrain.gin", *files],
     [f"{name}={value}" for name, value in sizes.items()],
   )
   run = gin.get_bindings("train")
