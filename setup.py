@@ -112,7 +112,7 @@ setuptools.setup(
     "launch": ["submitit"],
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
-    "interop": ["torch", "transformers"],
+    "interop": ["sentence-transformers", "torch", "transformers"],
     "harness": ["lm_eval"],
     "embeddings": ["mteb", "torch", "transformers"],
     # T5X is not on the package index; nothing of the project needs it.

@@ -14,6 +14,7 @@ from tasks.benchmarks import hellaswag as _hellaswag  # noqa: F401
 from tasks.benchmarks import natural_questions as _natural_questions  # noqa: F401
 from tasks.benchmarks import race as _race  # noqa: F401
 from tasks.benchmarks import sci_tail as _sci_tail  # noqa: F401
+from tasks.benchmarks import sentence_embeddings as _embeddings  # noqa: F401
 from tasks.benchmarks import snli as _snli  # noqa: F401
 from tasks.benchmarks import squad as _squad  # noqa: F401
 from tasks.benchmarks import super_glue as _super_glue  # noqa: F401

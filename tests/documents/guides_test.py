@@ -149,6 +149,34 @@ def test_forms_of_rows(folder, capsys):
 
 
 @pytest.mark.slow
+def test_embeddings(folder, capsys):
+  """Vectors of pairs, then of a few labels, which scikit-learn reads."""
+  seqio = pytest.importorskip("seqio")
+  sources = blocks("embeddings", "python")
+  (folder / "my_few.py").write_text(sources[2])
+  (folder / "few").mkdir()
+  rows = ["a fine day.\tgood", "a bad day.\tbad", "a fine boat.\tgood"]
+  (folder / "few/train.tsv").write_text("\n".join(["text\tlabel", *rows]))
+  quick = ["--gin.EMBED_DIM=8", "--gin.MLP_DIM=8", "--gin.HEAD_DIM=4"]
+  quick += ["--gin.NUM_HEADS=2", "--gin.NUM_ENCODER_LAYERS=1"]
+  for words in commands(guide("embeddings")):
+    words = [word.replace("=DATA", "=data") for word in words[1:]]
+    code = cli.main(words + (quick if words[0] == "train" else []))
+    printed = capsys.readouterr()
+    assert code == 0, printed.out + printed.err
+    if "--gin.TRAIN_STEPS=300" in words:
+      assert "spearman_corrcoef" in printed.out
+    gin.clear_config()
+  assert (folder / "vectors.npz").is_file()
+  found = {}
+  exec(sources[0], found)
+  assert found["vectors"].shape == (2, 8)
+  exec(sources[3], found)
+  assert len(found["answers"]) == 2
+  seqio.TaskRegistry.remove("my_pairs_of_labels:embedding")
+
+
+@pytest.mark.slow
 def test_prompts_and_demonstrations(folder, capsys):
   (prompts,) = blocks("prompts", "yaml")
   (source,) = blocks("prompts", "python")

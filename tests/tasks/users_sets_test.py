@@ -148,3 +148,43 @@ def test_the_endings_of_a_story_are_choices_of_a_head(story):
   assert row["first"] == b"A. B. C. D."
   assert row["seconds"].tolist() == [b"E.", b"F."]
   assert row["targets"] == row["choices"][1] == b"2"
+
+
+@pytest.mark.parametrize(
+  ("name", "file", "content", "texts"),
+  [
+    (
+      "simcse_wiki",
+      "simcse/wiki1m_for_simcse.txt",
+      'He said "no".\n',
+      ['He said "no".'] * 2,
+    ),
+    (
+      "simcse_nli",
+      "simcse/nli_for_simcse.csv",
+      "sent0,sent1,hard_neg\nA man sings.,Someone sings.,No man sings.\n",
+      ["A man sings.", "Someone sings.", "No man sings."],
+    ),
+    (
+      "community_qa",
+      "gtr/community_qa.jsonl",
+      '{"question": "Why?", "answer": "So."}',
+      ["Why?", "So."],
+    ),
+    (
+      "msmarco",
+      "gtr/msmarco.jsonl",
+      '{"query": "Why?", "positive": "So.", "negative": "No."}',
+      ["Why?", "So.", "No."],
+    ),
+  ],
+)
+def test_texts_of_embeddings(name, file, content, texts, monkeypatch, tmp_path):
+  path = tmp_path / file
+  path.parent.mkdir(parents=True)
+  path.write_text(content, encoding="utf-8")
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  task = seqio.TaskRegistry.get(f"{name}:embedding")
+  dataset = task.source.get_dataset("train", shuffle=False)
+  (row,) = dataset.as_numpy_iterator()
+  assert [text.decode() for text in row["texts"]] == texts

@@ -80,7 +80,7 @@ def test_lengths_and_prompts(tmp_path):
   assert "TextVectors.pool='last'" in bound(folder)
   assert sentence_transformers.longest(folder) == 256
   assert sentence_transformers.prompts(folder) == {
-    "prompts": {"query": "query: "},
+    "prompts": prompts,
     "prompt": "query",
   }
 

@@ -150,15 +150,15 @@ def prompts(folder: pathlib.Path) -> dict[str, Any]:
   """
   path = folder / _PROMPTS
   found = _read(path, _OF_PROMPTS)
-  texts = {k: v for k, v in (found.get("prompts") or {}).items() if v}
+  texts = found.get("prompts") or {}
   name = found.get("default_prompt_name")
-  if name is not None and name not in (found.get("prompts") or {}):
+  if name is not None and name not in texts:
     raise UserError(
       f"{str(path)!r} has the default_prompt_name {name!r} and no such prompt; "
       "add it to `prompts`, or remove it"
     )
   fields = {"prompts": texts} if texts else {}
-  return fields | ({"prompt": name} if name in texts else {})
+  return fields | ({} if name is None else {"prompt": name})
 
 
 def write(
