@@ -39,7 +39,8 @@ export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 ZOO_PEERS ?=
 
 .PHONY: quickstart test test-slow test-processes test-oracles \
-  test-oracles-pytorch test-oracles-t5 docs install install-docs install-tests lint clean
+  test-oracles-pytorch test-oracles-t5 docs install install-docs \
+  install-tests lint clean
 
 install: $(RUNTIME)
 

@@ -171,6 +171,10 @@ class Inference:
   @property
   def class_names(self) -> Sequence[str]:
     """The names of the classes or tags of an encoder's head, or none."""
+    # A model without the head has vectors still.
+    head = scoring.head_of(self.converter.form, self.scorer)
+    if not self.converter.writes and head not in self.model.offers.heads:
+      return ()
     return getattr(self._read, "class_names", ())
 
   @functools.cached_property

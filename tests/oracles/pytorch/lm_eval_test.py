@@ -5,9 +5,9 @@ The same directory answers the same requests by both (make test-oracles).
 
 import json
 
+from lm_eval import simple_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.models import huggingface as lm_eval_models
-from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 import pytest
 
