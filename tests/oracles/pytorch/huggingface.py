@@ -138,10 +138,24 @@ def forward(model, batch, **keywords):
   )
 
 
-def encoder_answers(theirs, batch, pad_id: int) -> dict[str, torch.Tensor]:
-  """Outputs [B, P, K] of an encoder's class by the names of our heads."""
+def encoder_answers(
+  theirs, batch, pad_id: int, seen_BLL: np.ndarray | None = None
+) -> dict[str, torch.Tensor]:
+  """Outputs [B, P, K] of an encoder's class by the names of our heads.
+
+  Args:
+    theirs: their model.
+    batch: a batch of ours.
+    pad_id: the token that is padding.
+    seen_BLL: True where a query sees a key; all tokens see all if None.
+  """
   tokens = torch.tensor(batch["encoder_input_tokens"], dtype=torch.long)
   keywords = {"attention_mask": (tokens != pad_id).long()}
+  if seen_BLL is not None:
+    # Version 5 reads such masks with an axis of heads, and adds them.
+    keywords["attention_mask"] = torch.where(
+      torch.tensor(seen_BLL)[:, None], 0.0, torch.finfo(torch.float32).min
+    )
   if "encoder_token_types" in batch:
     types = torch.tensor(batch["encoder_token_types"], dtype=torch.long)
     keywords["token_type_ids"] = types
@@ -199,10 +213,12 @@ def _in_an_order(theirs, tokens, batch, keywords) -> torch.Tensor:
   return torch.where((order >= 0)[..., None], logits, bias)
 
 
-def encoder_outputs(config, model, params, batch) -> dict[str, np.ndarray]:
+def encoder_outputs(
+  config, model, params, batch, seen_BLL: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
   """What `tests.golden.encoders.outputs` says of ours, of their model."""
   theirs = load(config, params)
-  answers = encoder_answers(theirs, batch, model.pad_id)
+  answers = encoder_answers(theirs, batch, model.pad_id, seen_BLL)
   real = batch["encoder_input_tokens"] != model.pad_id
   loss = sum(
     (torch.tensor(encoders.signs(name, value.shape, real)) * value).sum()
