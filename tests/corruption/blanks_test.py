@@ -1,13 +1,19 @@
 """Blanks: the span and what is left are the text; the number is its words."""
 
+import gzip
+import json
+import re
+
 import gin
 import numpy as np
 import pytest
+import sentencepiece
 
 from tests.corruption import vocabulary as vocabularies
 from transformer_zoo import config
 from transformer_zoo.corruption import Blanks
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
 BLANK = 3
@@ -81,6 +87,66 @@ def test_every_size_is_about_as_frequent():
   nearest = [min(SIZES, key=lambda n: abs(np.log(n / size))) for size in sizes]
   shares = [nearest.count(size) / 5000 for size in SIZES]
   np.testing.assert_allclose(shares, 0.2, atol=0.06)
+
+
+@pytest.fixture(scope="module")
+def t5(shared_data):
+  """T5's own vocabulary, and its pieces by SentencePiece itself."""
+  path = str(shared_data / "vocab/t5_cc_all_32000/sentencepiece.model")
+  pieces = sentencepiece.SentencePieceProcessor(model_file=path)
+  return Vocabulary(path), pieces
+
+
+@pytest.mark.parametrize("words", [2**power for power in (*range(7), 9)])
+def test_a_user_s_blank_is_that_of_training(words, t5):
+  """The sentence of T5's demonstration: the tokens that `Blanks` puts in."""
+  vocabulary, _ = t5
+  sentence = f"I love peanut butter and _{words}_ sandwiches"
+  left, right = (
+    vocabulary.encode(text) for text in re.split(r" _\d+_", sentence)
+  )
+  blank = vocabulary.encode(Blanks().blank.format(words=words))
+  asked = vocabulary.encode_prompt(sentence)
+  assert list(asked) == [*left, *blank, *right]
+  assert vocabulary.decode(asked) == sentence
+
+
+def words_between(pieces: list[str], start: int, end: int) -> int:
+  """The words of a text whose space before is in pieces start to end."""
+  first, last = (len("".join(pieces[:place])) for place in (start, end))
+  words = re.finditer("▁+(?=[^▁])", "".join(pieces))
+  return sum(first <= word.start() < last for word in words)
+
+
+def test_blanks_of_real_text_ask_for_their_words(t5, shared_data):
+  """Each says the nearest size to the words that a reader counts."""
+  vocabulary, processor = t5
+  blanks, ids, rows = Blanks(), [], 100
+  lengths = {"inputs": 1024, "targets": 1024}
+  length = blanks.raw_length(lengths)
+  path = shared_data / "text/wikipedia/validation.jsonl.gz"
+  with gzip.open(path, "rt") as file:
+    while len(ids) < rows * length:
+      ids.extend(vocabulary.encode(json.loads(next(file))["text"]))
+  tokens = np.array(ids[: rows * length]).reshape(rows, length)
+  made = blanks(tokens, Draws(0, np.arange(rows)), vocabulary)
+  asked = []
+  for text, inputs, span in zip(
+    tokens, made["inputs"].rows(), made["targets"].rows(), strict=True
+  ):
+    pieces = processor.IdToPiece(text.tolist())
+    read = "".join(processor.IdToPiece(inputs.tolist()))
+    (blank,) = re.finditer("▁_(\\d+)_", read)
+    start = next(
+      place
+      for place in range(length)
+      if len("".join(pieces[:place])) == blank.start()
+    )
+    words = words_between(pieces, start, start + len(span))
+    asked.append(int(blank[1]))
+    low, high = asked[-1] / 2**0.5, asked[-1] * 2**0.5
+    assert low <= words <= high or max(words, 1) == asked[-1] == 1
+  assert {*asked} == {*blanks.sizes}
 
 
 @pytest.mark.parametrize(
