@@ -207,6 +207,64 @@ def test_models_of_the_gin_files_are_written(files, name, tmp_path):
     )
 
 
+PROJECTION = {
+  "TextVectors.projection": "@projection/Pooler()",
+  "TextVectors.normalize": True,
+  "projection/Pooler.features": 5,
+  "projection/Pooler.activation": "'linear'",
+  "projection/Pooler.dense": "@projection/Linear()",
+}
+
+
+@pytest.mark.parametrize(
+  ("architecture", "name", "bound"),
+  [
+    ("bert", "BertModel", PROJECTION),
+    ("mpnet", "MPNetModel", {}),
+    ("roberta", "RobertaModel", {}),
+    ("modernbert", "ModernBertModel", {"NUM_ENCODER_LAYERS": 3}),
+    ("t5_1_1", "T5EncoderModel", PROJECTION),
+  ],
+)
+def test_vectors_of_the_gin_files_are_written(
+  architecture, name, bound, tmp_path
+):
+  """As sentence-transformers reads them, with the parts of the head apart."""
+  sizes = {**tiny_models.TINY, "HEAD_DIM": 6, "POOL": "'first'", **bound}
+  files = [f"architectures/{architecture}.gin"]
+  if architecture == "t5_1_1":
+    files.append("parts/encoder_of_t5.gin")
+  del sizes["NUM_DECODER_LAYERS"]
+  model = zoo_config.build(
+    "MODEL",
+    [*files, "heads/embedding_temperature.gin"],
+    [f"{key}={value}" for key, value in sizes.items()],
+  )
+  parameters = weights(model)
+  exported_directory.write(tmp_path, model, parameters)
+  found = directory.open_directory(tmp_path)
+  assert found.config["architectures"] == [name]
+  architecture = found.architecture
+  again = zoo_config.build(
+    "MODEL", architecture.gin_files, architecture.as_overrides()
+  )
+  assert again.heads.parts["embedding"].pool == "first"
+  assert [*again.heads.parts] == ["embedding"]
+  without = {
+    name: tensor
+    for name, tensor in parameters.items()
+    if "temperature" not in name
+  }
+  assert without.keys() == found.parameters().keys()
+  for parameter, tensor in found.parameters().items():
+    np.testing.assert_array_equal(
+      tensor.read(), without[parameter].read(), err_msg=parameter
+    )
+  alone = model.clone(heads=model.heads.clone(parts={}), pooler=None)
+  bare = again.clone(heads=again.heads.clone(parts={}), pooler=None)
+  assert not comparison.differences(alone, bare)
+
+
 def test_xlnet_keeps_where_its_rows_have_cls(tmp_path):
   """Without the config.json that it came from, by the run's converter."""
   theirs, run, export = (tmp_path / n for n in ("theirs", "run", "export"))

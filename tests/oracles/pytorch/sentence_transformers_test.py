@@ -1,15 +1,21 @@
 """Vectors of directories of sentence-transformers, read and written, live."""
 
+import pathlib
+import shutil
+
 import numpy as np
 import pytest
 import sentence_transformers
 from sentence_transformers.sentence_transformer import modules
 import torch
+import transformers
 
+import tasks
 from tests.oracles.pytorch import encoders_test as directories
 import transformer_zoo
 from transformer_zoo.cli import main as cli
 
+MINIATURE = pathlib.Path(tasks.__file__).parent / "miniature"
 TOLERANCE = 2e-6
 TEXTS = [*directories.random_texts(6), "a fine day", "a fine day in the house"]
 WIDTH = 30  # Of `encoders.CONFIGS`.
@@ -17,7 +23,10 @@ WIDTH = 30  # Of `encoders.CONFIGS`.
 
 def saved(folder, name, save, pool, *behind):
   """Writes a directory of theirs; returns its model."""
-  directories.saved(folder / "encoder", name, save)
+  if name == "t5":
+    save(folder / "encoder")
+  else:
+    directories.saved(folder / "encoder", name, save)
   model = sentence_transformers.SentenceTransformer(
     modules=[
       modules.Transformer(str(folder / "encoder")),
@@ -30,6 +39,22 @@ def saved(folder, name, save, pool, *behind):
   return model
 
 
+def save_t5(folder):
+  """Writes the encoder of a T5 with a vocabulary of T5's kind."""
+  folder.mkdir()
+  shutil.copy(MINIATURE / "vocabulary.model", folder / "spiece.model")
+  tokenizer = transformers.AutoTokenizer.from_pretrained(
+    folder, tokenizer_type="t5"
+  )
+  tokenizer.save_pretrained(folder)
+  torch.manual_seed(0)
+  config = transformers.T5Config(
+    **{"vocab_size": len(tokenizer), "d_model": WIDTH, "d_kv": 8, "d_ff": 16},
+    **{"num_heads": 2, "num_layers": 1, "feed_forward_proj": "gated-gelu"},
+  )
+  transformers.T5EncoderModel(config).save_pretrained(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("name", "save", "pool", "dense"),
@@ -37,6 +62,7 @@ def saved(folder, name, save, pool, *behind):
     ("bert", directories.save_word_list, "mean", torch.nn.Tanh()),
     ("roberta", directories.save_byte_bpe, "cls", None),
     ("bert", directories.save_word_list, "lasttoken", torch.nn.Identity()),
+    ("t5", save_t5, "mean", torch.nn.Identity()),
   ],
 )
 def test_vectors_there_and_back(name, save, pool, dense, tmp_path, report):

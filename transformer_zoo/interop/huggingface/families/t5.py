@@ -1,8 +1,10 @@
 """T5, T5.1.1, Flan-T5, T0, ByT5 (`t5`), mT5 (`mt5`) and umT5 (`umt5`).
 
-Differences to ours: PyTorch keeps a matrix as (out, in) and the bias table as
-(buckets, heads); the bias of a stack lies in its first block; the sublayers of
-a block are numbered. Source: `models/t5`, `mt5`, `umt5` of `transformers`.
+Their encoder alone, as sentence embeddings are made of, is an encoder of ours
+(parts/encoder_of_t5.gin). Differences to ours: PyTorch keeps a matrix as (out,
+in) and the bias table as (buckets, heads); the bias of a stack lies in its
+first block; the sublayers of a block are numbered. Source: `models/t5`, `mt5`,
+`umt5` of `transformers`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,6 +19,7 @@ from transformer_zoo.interop.huggingface.attributes import Attribute
 from transformer_zoo.interop.huggingface.attributes import Attributes
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.family import HEAD
+from transformer_zoo.interop.huggingface.family import Reference
 from transformer_zoo.interop.huggingface.parts import Parts
 from transformer_zoo.tensors.links import Link
 from transformer_zoo.tensors.links import Transposed
@@ -135,6 +138,16 @@ ATTRIBUTES = Attributes(
     "classifier_dropout initializer_factor n_positions scalable_attention"
   ).split(),
 )
+# What an encoder alone has not, and its bindings.
+_OF_DECODER = (
+  *("num_decoder_layers", "decoder_start_token_id"),
+  *("tie_word_embeddings", "scale_decoder_outputs"),
+)
+_BOUND_OF_DECODER = (
+  *("NUM_DECODER_LAYERS", "EncoderDecoder.pad_id"),
+  *("TiedLogits.scale_by_depth", "LinearLogits.scale_by_depth"),
+)
+_ALONE = "encoder_alone"
 _OF_MT5 = ATTRIBUTES.changed(
   vocab_size=250112,
   d_ff=1024,
@@ -185,15 +198,27 @@ class T5(Family):
     scaled = config.get("scale_decoder_outputs")
     if scaled is None:
       scaled = config.get("tie_word_embeddings") is not False
-    return {
+    found = {
       **config,
       "tie_word_embeddings": HEAD not in stored,
       "scale_decoder_outputs": scaled and self.scales,
     }
+    if {name.partition(".")[0] for name in stored} == {"shared", "encoder"}:
+      found["architectures"] = self._encoder_class
+    return found
+
+  @property
+  def _encoder_class(self) -> list[str]:
+    """The `architectures` of their encoder alone."""
+    (whole,) = self.written["architectures"]
+    return [whole.replace("ForConditionalGeneration", "EncoderModel")]
 
   def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
     """See `Family`."""
-    found = super().read(config)
+    alone = config.get("architectures") == self._encoder_class
+    if alone:  # Of old versions True, as of the whole model.
+      config = {k: v for k, v in config.items() if k != "is_encoder_decoder"}
+    found = {**super().read(config), _ALONE: alone}
     gate, _, _ = found["feed_forward_proj"].rpartition("-")
     attributes.check_allowed(
       self.kind, "feed_forward_proj's first part", gate, ("gated", "")
@@ -204,14 +229,38 @@ class T5(Family):
   def gin_files(self, found: Mapping[str, Any]) -> Sequence[str]:
     """See `Family`."""
     version = "t5_1_1" if found["is_gated_act"] else "t5_1_0"
-    softmax = "tied" if found["tie_word_embeddings"] else "untied"
-    files = [f"architectures/{version}.gin", f"parts/softmax/{softmax}.gin"]
+    files = [f"architectures/{version}.gin"]
+    if not found.get(_ALONE):
+      softmax = "tied" if found["tie_word_embeddings"] else "untied"
+      files.append(f"parts/softmax/{softmax}.gin")
     if self.bias_per_layer:
       files.append("parts/positions/t5_buckets_per_layer.gin")
-    return files
+    return [*files, *(["parts/encoder_of_t5.gin"] if found.get(_ALONE) else [])]
+
+  def bindings_of(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    """See `Family`."""
+    bound = super().bindings_of(found)
+    if not found.get(_ALONE):
+      return bound
+    kept = {k: v for k, v in bound.items() if k not in _BOUND_OF_DECODER}
+    return kept | {
+      "EncoderOnly.pad_id": bound["EncoderDecoder.pad_id"],
+      "EncoderOnly.heads": Reference("@Heads()"),
+      "Heads.parts": {},
+    }
 
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
+    if type(model).__name__ == "EncoderOnly" and not model.heads.parts:
+      rows = self.attributes.changed(without=_OF_DECODER)
+      with attributes.counterpart(self.kind):
+        return {
+          "model_type": self.kind,
+          **self.written,
+          **rows.described(self.parts_of(model).encoder),
+          "architectures": self._encoder_class,
+          "is_encoder_decoder": False,
+        }
     if type(model).__name__ != "EncoderDecoder" or model.encoder is None:
       raise UserError(
         f"{self.kind} models have an encoder of their own and a decoder"
@@ -222,16 +271,17 @@ class T5(Family):
     """See `Family`."""
     found = self.read(config)
     links = [Link(_TABLE, ("token_embedder/embedding",))]
-    for side, attentions, number in (
-      ("encoder", _ENCODER_ATTENTION, found["num_layers"]),
-      ("decoder", _DECODER_ATTENTION, found["num_decoder_layers"]),
-    ):
+    sides = [("encoder", _ENCODER_ATTENTION, found["num_layers"])]
+    if not found.get(_ALONE):
+      number = found["num_decoder_layers"]
+      sides.append(("decoder", _DECODER_ATTENTION, number))
+    for side, attentions, number in sides:
       for layer in range(number):
         links += self._layer(side, attentions, layer, found)
       links.append(
         Link(f"{side}.final_layer_norm.weight", (f"{side}/{side}_norm/scale",))
       )
-    if not found["tie_word_embeddings"]:
+    if not found.get(_ALONE) and not found["tie_word_embeddings"]:
       links.append(matrix_link(HEAD, "decoder/logits_dense/kernel"))
     return links
 
