@@ -21,6 +21,7 @@ COURSES = {
   "transformer_2017": (100_000, 96, None, 4_000),
   "bart_finetune": (20_000, 32, 3e-5, 500),
   "bart_pretrain": (500_000, 8_000, 4e-4, 30_000),
+  "mass_pretrain": (125_000, 4_096, 5e-4, 10_000),
   "gpt_1_pretrain": (100, 64, 2.5e-4, 2_000),
   "gpt_3_pretrain": (572_205, 256, 6e-4, 715),
   "gpt_finetune": (3, 32, 6.25e-5, 0.002),
@@ -48,6 +49,7 @@ COURSES = {
 OPTIMIZERS = {
   "bart_finetune": (0.01, None, 1e-8, 0.1),
   "bart_pretrain": (0.01, 0.98, 1e-6, None),
+  "mass_pretrain": (0.01, 0.98, 1e-6, None),
   "gpt_1_pretrain": (0.01, None, None, None),
   "gpt_3_pretrain": (0.1, 0.95, 1e-8, 1.0),
   "gpt_finetune": (0.01, None, 1e-8, 1.0),

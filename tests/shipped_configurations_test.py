@@ -218,6 +218,7 @@ A_RECIPE = fast("electra_pretrain")
     A_RECIPE("deberta_v3_pretrain", "deberta_v3"),
     A_RECIPE("electra_pretrain", "electra"),
     A_RECIPE("gpt_3_pretrain", "gpt_3"),
+    A_RECIPE("mass_pretrain", "mass"),
     A_RECIPE("roberta_pretrain", "roberta"),
     A_RECIPE("spanbert_pretrain", "bert"),
     A_RECIPE("transformer_2017", "transformer_2017"),

@@ -48,15 +48,17 @@ SITES = {
     T5_DECODER_ONLY,
   ),
   **dict.fromkeys(LIKE_GPT, GPT),
+  # `transformer_mass_base` of its code.
+  "mass": T5_ENCODER[:-1] + T5_DECODER[:-1],
   # BART's configurations drop no attention weights.
   **dict.fromkeys(OF_2017, FIRST_ENCODER + FIRST_DECODER),
 }
-DRAWN_FOR_EVERY_NUMBER = (*LIKE_GPT, *OF_2017)
+DRAWN_FOR_EVERY_NUMBER = (*LIKE_GPT, *OF_2017, "mass")
 ATTENTION = "attention", "self_attention", "encoder_decoder_attention"
 # Of those that drop at fewer sites than T5 has.
 EVERY_SITE = {
   **dict.fromkeys(LIKE_GPT, T5_DECODER_ONLY),
-  **dict.fromkeys(OF_2017, T5_ENCODER + T5_DECODER),
+  **dict.fromkeys((*OF_2017, "mass"), T5_ENCODER + T5_DECODER),
 }
 
 

@@ -105,6 +105,9 @@ PRINTED = {
   # Vaswani et al. 2017, table 3; 37,000 byte pairs.
   ("transformer_2017", "transformer_2017_base"): 65e6,
   ("transformer_2017", "transformer_2017_big"): 213e6,
+  # README of MASS-summarization (microsoft/MASS).
+  ("mass", "mass_base"): 123e6,
+  ("mass", "mass_middle"): 208e6,
   # Brown et al. 2020, table 2.1.
   ("gpt_3", "gpt_3_small"): 125e6,
   ("gpt_3", "gpt_3_medium"): 350e6,

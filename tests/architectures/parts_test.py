@@ -75,6 +75,7 @@ OWN = {
   "llama_encoder_decoder": LLAMA,
   "lm": T5,
   "longt5": GATED_T5,
+  "mass": {**BART, "positions": "learned"},
   "mbart": {**BART, "connections": "pre_norm"},
   "mt5": GATED_T5,
   "modernbert_decoder": {

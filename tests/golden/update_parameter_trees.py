@@ -36,6 +36,7 @@ SIZES = {
   "llama_encoder_decoder": "t5_1_1_small",
   "lm": "t5_1_0_small",
   "longt5": "t5_1_1_base",
+  "mass": "mass_base",
   "mbart": "bart_large",
   "modernbert": "modernbert_base",
   "modernbert_decoder": "modernbert_decoder_150m",
