@@ -81,8 +81,9 @@ def train_step(
       updated=lambda gradients: update(trainable.select(gradients))[2],
     )
 
-  def loss_of(trained, *arguments):
-    return objective(trainable.replace(state.params, trained), *arguments)
+  def loss_of(trained, *arguments, **parts):
+    params = trainable.replace(state.params, trained)
+    return objective(params, *arguments, **parts)
 
   gradients, sums = gradients_of(
     loss_of, point, batch, dropout_key, **accumulating
