@@ -12,6 +12,7 @@ import pytest
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.data.features import converters
+from transformer_zoo.objectives import embeddings
 from transformer_zoo.objectives import encoder as objectives
 
 LAST = 2
@@ -163,3 +164,41 @@ def test_one_batch_is_learnt():
 
   found = np.asarray(losses(flat))
   assert found[-1] < found[0] / 5
+
+
+@pytest.mark.slow
+def test_the_first_output_of_t5s_decoder_is_the_vector_of_a_text():
+  """Sentence-T5's: packed texts have those of an encoder-decoder's start."""
+  sizes = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+  whole, _ = tiny_models.build("t5_1_1", **sizes)
+  made, _ = tiny_models.build(
+    *("t5_1_1", "decoder_vectors.gin", "../heads/embedding.gin"),
+    **{"POOL": "first", **sizes},
+  )
+  params = tiny_models.random_parameters(whole)
+  batch = packed()
+  batch["encoder_input_tokens"] = np.where(
+    batch["encoder_segment_ids"] > 0, batch["encoder_input_tokens"] + 3, 0
+  )
+
+  @jax.jit
+  def program(params):
+    apply = functools.partial(made.apply, {"params": params})
+    vectors_1TD = embeddings.vectors_of(
+      apply, apply(batch, method="hidden"), batch, 0, 2
+    )
+    apply = functools.partial(whole.apply, {"params": params})
+    start_11 = jnp.zeros((1, 1), jnp.int32)
+    expected = []
+    for text in TEXTS:
+      tokens_1L = np.array([text]) + 3
+      encoded_1LD = apply(tokens_1L, method="encode")
+      hidden_11D = apply(
+        *(encoded_1LD, tokens_1L, start_11, start_11 + 1),
+        method="decode_hidden",
+      )
+      expected.append(hidden_11D[0, 0])
+    return vectors_1TD[0], jnp.stack(expected)
+
+  found, expected = program(params)
+  np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
