@@ -41,6 +41,12 @@ def _of(folder: str, *faults: tuple[str, ...]) -> list[Fault]:
 _MODULES = _of(
   "transformer_zoo/modules",
   (
+    "text_vectors.py",
+    "is_of_BTL / jnp.maximum(number_BT1, 1)",
+    "is_of_BTL / x_BLD.shape[1]",
+    "objectives/embeddings_test.py",
+  ),
+  (
     "attention/masks.py",
     "positions[:, None] >= positions[None, :]",
     "positions[:, None] > positions[None, :]",
@@ -331,6 +337,44 @@ _ARCHITECTURES = _of(
 
 _OBJECTIVES = _of(
   "transformer_zoo/objectives",
+  (
+    "embeddings.py",
+    "scores_BC -= jnp.where(own_BC, self.margin, 0.0)",
+    "scores_BC += jnp.where(own_BC, self.margin, 0.0)",
+    "objectives/embeddings_test.py",
+  ),
+  (
+    "embeddings.py",
+    "scores_BC /= self.temperature",
+    "scores_BC *= self.temperature",
+    "objectives/embeddings_test.py",
+  ),
+  (
+    "embeddings.py",
+    "jnp.where(is_there_C[None], scores_BC, _NEVER)",
+    "jnp.where(is_there_C[None], scores_BC, scores_BC)",
+    "objectives/embeddings_test.py",
+  ),
+  (
+    "embeddings.py",
+    """if self.similarity == "cosine":
+      vectors_BTE = unit(vectors_BTE)""",
+    """if self.similarity == "dot":
+      vectors_BTE = unit(vectors_BTE)""",
+    "objectives/embeddings_test.py",
+  ),
+  (
+    "embeddings.py",
+    "_of_own(scores_BC[:, :rows].T, is_anchor_B)",
+    "_of_own(scores_BC[:, :rows], is_anchor_B)",
+    "objectives/embeddings_test.py",
+  ),
+  (
+    "embeddings.py",
+    "texts.labels_B / self.largest",
+    "texts.labels_B * self.largest",
+    "objectives/embeddings_test.py",
+  ),
   (
     "losses.py",
     "others = logits_BLV.shape[-1] - 1",
@@ -662,6 +706,12 @@ _DATA = _of(
 
 _TRAINING = _of(
   "transformer_zoo/training",
+  (
+    "step.py",
+    "jnp.moveaxis(parts, 0, 1).reshape(-1, *parts.shape[2:])",
+    "parts.reshape(-1, *parts.shape[2:])",
+    "objectives/embeddings_test.py",
+  ),
   (
     "step.py",
     "return TrainState(state.step + 1, params, opt_state), sums",
