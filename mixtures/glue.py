@@ -11,6 +11,12 @@ from transformer_zoo.data.mixing import ExamplesProportional
 # GLUE as one task, as T5 is fine-tuned on it. WNLI is left out.
 seqio.MixtureRegistry.add("glue_v002_proportional", list(counts.GLUE.items()))
 
+# What is trained of it, for an encoder with a head for each task.
+seqio.MixtureRegistry.add(
+  "glue_v002_heads",
+  [(name, number) for name, number in counts.GLUE.items() if number],
+)
+
 # MNLI with its validation sets in tasks of their own.
 seqio.MixtureRegistry.add(
   "glue_mnli_and_dev_v002",

@@ -32,6 +32,13 @@ seqio.MixtureRegistry.add("miniature", _TASKS, default_rate=1.0)
 seqio.MixtureRegistry.add("miniature_glue", _GLUE, default_rate=1.0)
 seqio.MixtureRegistry.add("miniature_super_glue", _SUPER_GLUE, default_rate=1.0)
 
+# Those whose answer is a class or a number: an encoder with a head for each.
+seqio.MixtureRegistry.add(
+  "miniature_heads",
+  ["mini_cola", "mini_sst2", "mini_mrpc", "mini_stsb", "mini_nli"],
+  default_rate=1.0,
+)
+
 # Multi-task training: the supervised tasks and the corpus, which only a limit
 # keeps from being almost everything.
 seqio.MixtureRegistry.add(

@@ -84,23 +84,97 @@ class EncoderObjective(Objective):
     Returns:
       A term for each loss, by its head, and for each cost of a part.
     """
-    rngs = None if dropout_key is None else {"dropout": dropout_key}
-    apply = functools.partial(
-      model.apply, {"params": params}, rngs=rngs, deterministic=rngs is None
-    )
-    hidden_BLD, of_parts = with_costs(apply, batch, method="hidden")
-    real_BL = batch["encoder_input_tokens"] != model.pad_id
-    batch = {**batch, "encoder_real": real_BL}
-
-    def logits(head, places_BP, **inputs):
-      return apply(
-        hidden_BLD, head, places_BP=places_BP, method="logits", **inputs
-      )
-
+    logits, batch, of_parts = _logits_of(model, params, batch, dropout_key)
     of_heads = {
       each.head: each(logits, batch) for each in (*self.losses, *self.auxiliary)
     }
     return of_heads | of_parts
+
+
+def _logits_of(
+  model: nn.Module, params, batch: Batch, dropout_key: jax.Array | None
+) -> tuple[Logits, dict[str, jax.Array], dict[str, Term]]:
+  """The logits of heads, the batch with `encoder_real`, and terms of costs."""
+  rngs = None if dropout_key is None else {"dropout": dropout_key}
+  apply = functools.partial(
+    model.apply, {"params": params}, rngs=rngs, deterministic=rngs is None
+  )
+  hidden_BLD, of_parts = with_costs(apply, batch, method="hidden")
+  real_BL = batch["encoder_input_tokens"] != model.pad_id
+
+  def logits(head, places_BP, **inputs):
+    return apply(
+      hidden_BLD, head, places_BP=places_BP, method="logits", **inputs
+    )
+
+  return logits, {**batch, "encoder_real": real_BL}, of_parts
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class MultiTaskObjective(Objective):
+  """The mean loss over the examples of several tasks, by a head for each.
+
+  Multi-task fine-tuning with one encoder (MT-DNN; Liu et al. 2019). All
+  examples count the same: how often a task is seen is the mixture's matter. The
+  loss of each task alone is reported too.
+
+  Attributes:
+    losses: The loss of each task by its name, which is its head's, in the order
+      of `EncoderFeatures.heads`. Their own heads are not read.
+  """
+
+  losses: Mapping[str, EncoderLoss]
+
+  def check(self, model: nn.Module) -> None:
+    """Raises UserError for a model that lacks the head of a task."""
+    EncoderObjective([*self._by_head().values()]).check(model)
+
+  def _by_head(self) -> dict[str, EncoderLoss]:
+    return {
+      task: dataclasses.replace(loss, head=task, scale=1.0)
+      for task, loss in self.losses.items()
+    }
+
+  def __call__(
+    self,
+    model: nn.Module,
+    params,
+    batch: Batch,
+    dropout_key: jax.Array | None = None,
+  ) -> dict[str, Term]:
+    """The terms of one batch; arguments as of `EncoderObjective.__call__`.
+
+    Returns:
+      `tasks`, which is trained, a term of no weight for each task, and a term
+      for each cost of a part.
+    """
+    logits, batch, of_parts = _logits_of(model, params, batch, dropout_key)
+    found = {
+      task: loss(logits, _of_task(batch, number))
+      for number, (task, loss) in enumerate(self._by_head().items())
+    }
+    total = sum(term.total for term in found.values())
+    whole = Term(
+      total,
+      sum(term.weight for term in found.values()),
+      {"loss_sum": sum(t.metrics["loss_sum"] for t in found.values())},
+    )
+    apart = {task: term.replace(scale=0.0) for task, term in found.items()}
+    return {"tasks": whole} | apart | of_parts
+
+
+def _of_task(batch: Batch, number: int) -> dict[str, jax.Array]:
+  """The batch without the targets of other tasks."""
+  is_own_BL = batch["encoder_heads"] == number
+  own = {
+    "encoder_loss_weights": jnp.where(
+      is_own_BL, batch["encoder_loss_weights"], 0
+    )
+  }
+  for name in ("answer_starts", "answer_ends"):
+    own[name] = jnp.where(is_own_BL[:, 0], batch[name], -1)
+  return {**batch, **own}
 
 
 def example_sums(

@@ -166,7 +166,7 @@ def check(
         "order, which a program is not given; choose a head by one file of "
         "gin_configs/heads/"
       )
-    model.check_head(scoring.head_of(converter.form, scorer))
+    model.check_head(scoring.head_of(converter, scorer))
     return
   of_pairs = converters.with_inputs(converter)
   if not isinstance(
@@ -410,7 +410,7 @@ def _of_head(
   scorer: Callable[..., Any] | None,
 ) -> dict[str, _Program]:
   """Returns the program of an encoder: `logits`."""
-  head = scoring.head_of(converter.form, scorer)
+  head = scoring.head_of(converter, scorer)
 
   def logits(params, arrays: Arrays) -> dict[str, jax.Array]:
     made = scoring.head_logits(model, converter, head, params, arrays)
@@ -619,7 +619,7 @@ def _of_answers(
     return {"decoding": changed}
   return {
     "form": converter.form,
-    "head": scoring.head_of(converter.form, scorer),
+    "head": scoring.head_of(converter, scorer),
     "classes": list(class_names),
   }
 

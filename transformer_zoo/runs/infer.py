@@ -73,6 +73,8 @@ class Inference:
     num_fillings: The number of tokens that an encoder names for each mask.
     reading: What is read off the model instead of its answers (`readings.py`):
       the vector of a text, the weights of attention; None for answers.
+    task: The task whose head answers, of a model with a head for each of
+      several tasks; None for any other model.
   """
 
   model: nn.Module
@@ -89,6 +91,19 @@ class Inference:
   scorer: Callable[..., Any] | None = None
   num_fillings: int = 5
   reading: Reading | None = None
+  task: str | None = None
+
+  def __post_init__(self):
+    if self.task is not None:
+      if not getattr(self.converter, "heads", None):
+        raise UserError(
+          f"infer.task is {self.task!r}, but the model has no heads of tasks; "
+          "leave it out"
+        )
+      of_task = self.converter.of_task(self.task)
+      object.__setattr__(self, "converter", of_task)
+      object.__setattr__(self, "mixture_or_task_name", self.task)
+      object.__setattr__(self, "task", None)
 
   def changed(self, **changes: Any) -> "Inference":
     """Returns a copy that shares what was read: parameters and vocabulary.
@@ -172,8 +187,10 @@ class Inference:
   def class_names(self) -> Sequence[str]:
     """The names of the classes or tags of an encoder's head, or none."""
     # A model without the head has vectors still.
-    head = scoring.head_of(self.converter.form, self.scorer)
-    if not self.converter.writes and head not in self.model.offers.heads:
+    if not self.converter.writes and (
+      scoring.head_of(self.converter, self.scorer)
+      not in self.model.offers.heads
+    ):
       return ()
     return getattr(self._read, "class_names", ())
 

@@ -89,7 +89,7 @@ def prepared(
     found,
     name=asked.removesuffix(f":{form}"),
     tasks=tuple(
-      dataclasses.replace(task, name=task.name.removesuffix(f":{form}"))
+      dataclasses.replace(task, name=forms.split_name(task.name)[0])
       for task in found.tasks
     ),
   )
@@ -255,12 +255,14 @@ def _check_names(model: nn.Module, task: manifest.PreparedTask) -> None:
   """Raises UserError for a head with another number of classes or tags."""
   kind = (task.form or {}).get("form")
   names = (task.form or {}).get(kind)
-  head = model.offers.heads.get(kind)
+  name = task.name if task.name in model.offers.heads else kind
+  head = model.offers.heads.get(name)
   if names is None or head is None or head.num_classes == len(names):
     return
+  setting = "NUM_CLASSES" if name == kind else "the num_classes of its head"
   raise UserError(
     f"task {task.name!r} has the {len(names)} {kind} {', '.join(names)} but "
-    f"the head {kind!r} of the model has {head.num_classes}; set NUM_CLASSES "
+    f"the head {name!r} of the model has {head.num_classes}; set {setting} "
     f"to {len(names)}"
   )
 

@@ -545,8 +545,8 @@ def test_attention_kinds_are_laid_out_where_they_are_asked_for():
     (
       {"form": "class"},
       "EncoderFeatures.form is 'class'; it must be one of 'classes', 'number', "
-      "'spans', 'choices', 'tags', 'embedding', or None for text with masked "
-      "tokens.",
+      "'spans', 'choices', 'tags', 'embedding', 'heads', or None for text with "
+      "masked tokens.",
     ),
     (
       {"separators": 0},

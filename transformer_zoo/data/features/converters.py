@@ -19,6 +19,7 @@ import numpy as np
 from transformer_zoo.corruption.ragged import interleave
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features.forms import FORMS
+from transformer_zoo.data.features.forms import OF_EACH_TASK
 from transformer_zoo.errors import UserError
 
 # What stands for a number of an example (`next_sentence`) in a row without one.
@@ -446,7 +447,7 @@ class Encoder(Converter):
       answering token of the right choice and 0 at the others' tokens; "tags":
       the tag of each word at its first piece; "embedding": a row of one
       example, a segment for each text, with the bits of a float32 at its
-      answering token.
+      answering token; "heads": rows of several tasks, each in its own form.
     separators: The number of [SEP] between two texts; RoBERTa's format has 2.
     token_types: Whether `encoder_token_types` is laid out: 0 in the first text,
       1 in the second.
@@ -471,6 +472,10 @@ class Encoder(Converter):
     num_texts: The most texts of a row in the form "embedding", 2 or more: an
       anchor, its positive, and hard negatives. Each has at most an equal share
       of the row.
+    heads: The form of each task in the form "heads", whose name is its head's.
+      `encoder_heads` has the number of its task in this order at each token,
+      and -1 at padding.
+    head: The name of the head that answers one form; None for the form's own.
   """
 
   form: str | None = None
@@ -485,14 +490,29 @@ class Encoder(Converter):
   first_new_id: int | None = None
   both_orders: bool = False
   num_texts: int = 2
+  heads: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+  head: str | None = None
   writes: ClassVar[bool] = False
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
   def __post_init__(self):
-    if self.form is not None and self.form not in FORMS:
+    known = (*FORMS, OF_EACH_TASK)
+    if self.form is not None and self.form not in known:
       raise UserError(
         f"EncoderFeatures.form is {self.form!r}; it must be one of "
-        f"{', '.join(map(repr, FORMS))}, or None for text with masked tokens."
+        f"{', '.join(map(repr, known))}, or None for text with masked tokens."
+      )
+    for task, form in self.heads.items():
+      if form not in FORMS:
+        raise UserError(
+          f"EncoderFeatures.heads has the form {form!r} for {task!r}; it must "
+          f"be one of {', '.join(map(repr, FORMS))}."
+        )
+    if bool(self.heads) != (self.form == OF_EACH_TASK):
+      raise UserError(
+        f"EncoderFeatures.form is {self.form!r} and heads are "
+        f"{dict(self.heads)}; name the form of each task for {OF_EACH_TASK!r}, "
+        "and none otherwise."
       )
     if self.separators not in (1, 2):
       raise UserError(
@@ -548,7 +568,23 @@ class Encoder(Converter):
   @property
   def answers_at_one_token(self) -> bool:
     """Whether each example has one prediction, at one token."""
-    return self.form is not None and FORMS[self.form].answers_at_one_token
+    return self.form in FORMS and FORMS[self.form].answers_at_one_token
+
+  def of_task(self, task: str) -> "Encoder":
+    """Returns the converter of one of `heads` alone, in its form.
+
+    Args:
+      task: The name of the task.
+
+    Raises:
+      UserError: There is no such task.
+    """
+    if task not in self.heads:
+      raise UserError(
+        f"the model has no head for the task {task!r}; it has "
+        f"{', '.join(map(repr, self.heads)) or 'none'}"
+      )
+    return dataclasses.replace(self, form=self.heads[task], heads={}, head=task)
 
   def predicted(self, length: int) -> int:
     """Returns how many places of rows of `length` tokens may be predicted."""
@@ -579,6 +615,7 @@ class Encoder(Converter):
       names.append("token_types")
     if self.orders:
       names.append("order")
+    names += ["heads"] * bool(self.heads)
     labels = ROW_LABELS + ("attention_kind",) * self.attention_kinds
     return (
       _shapes_of_rows(
@@ -621,6 +658,8 @@ class Encoder(Converter):
       batch["encoder_token_types"] = places.put(
         0 if types is None else types.values
       )
+    if self.heads:
+      batch["encoder_heads"] = places.put(examples["heads"].values, -1)
     if self.orders != ("orders" in examples):
       raise UserError(
         f"EncoderFeatures.orders is {self.orders}, but examples have "
@@ -654,7 +693,8 @@ class Encoder(Converter):
     return self.answers_at_one_token and not self.both_orders
 
   def _has_segments(self, packing: bool) -> bool:
-    several = self.form is not None and FORMS[self.form].has_segments
+    named = [*self.heads.values()] or [self.form]
+    several = any(FORMS[form].has_segments for form in named if form)
     return packing or several or self.both_orders
 
   def _predicted_places(self, weights_BL: np.ndarray) -> np.ndarray:

@@ -718,6 +718,8 @@ def first_pieces(words: Sequence[str], places: np.ndarray) -> np.ndarray:
 FORMS = {
   each.name: each for each in (Classes, Number, Spans, Choices, Tags, Embedding)
 }
+# Each task of a mixture in the first of its forms, answered by its own head.
+OF_EACH_TASK = "heads"
 
 
 def name_in_form(name: str, form: str | None) -> str:
@@ -739,7 +741,8 @@ def split_name(name: str) -> tuple[str, str | None]:
     name: A name such as `TASK:FORM` or `TASK`.
   """
   base, _, form = name.rpartition(":")
-  return (base, form) if base and form in FORMS else (name, None)
+  is_form = form in (*FORMS, OF_EACH_TASK)
+  return (base, form) if base and is_form else (name, None)
 
 
 def of_task(

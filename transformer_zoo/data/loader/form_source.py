@@ -62,7 +62,15 @@ class FormSource:
       num_texts=converter.num_texts,
     )
     self.layout = task.form["form"]
-    self.shares_rows = self._form.shares_rows
+    # The number of the task among those that one model has a head for.
+    self._head = (
+      [*converter.heads].index(task.name) if converter.heads else None
+    )
+    # A row has one answer that is a span, whatever task it is of.
+    self._labels = ()
+    if forms.Spans.name in converter.heads.values():
+      self._labels = ("answer_starts", "answer_ends")
+    self.shares_rows = self._form.shares_rows and not self._labels
     self._records = records.ExampleRecords(task, split)
     columns = [task.features.index(name) for name in forms.FEATURES]
     self._lengths = task.lengths(split)[:, columns]
@@ -101,10 +109,20 @@ class FormSource:
       row, described = self._form(ids, text, window)
       if "window" in described:
         described["window"]["example"] = int(owner)
-      rows.append(row)
+      rows.append(row if self._head is None else self._among_others(row))
       texts.append(text | described)
     joined = {name: Ragged.of([row[name] for row in rows]) for name in rows[0]}
     return Examples(joined, texts)
+
+  def _among_others(self, row: forms.Row) -> forms.Row:
+    """Returns a row with the features of rows in any form."""
+    number = len(row["inputs"])
+    return {
+      "segment_lengths": np.array([number], np.int32),
+      **{name: np.array([-1], np.int32) for name in self._labels},
+      **row,
+      "heads": np.full(number, self._head, np.int32),
+    }
 
   def _find(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the example of each row, and its number among its windows."""

@@ -114,8 +114,15 @@ def _check_layout(
   task: manifest.PreparedTask, layout: str, converter: converters.Converter
 ) -> None:
   """Raises UserError if the converter lays out examples of another kind."""
-  if layout == converter.layout:
+  heads = getattr(converter, "heads", {})
+  if layout == heads.get(task.name, converter.layout):
     return
+  if heads:
+    raise UserError(
+      f"Task {task.name!r} makes examples {_KINDS[layout]}, and "
+      f"EncoderFeatures.heads are {dict(heads)}; name the form of each task "
+      "that is read."
+    )
   if task.kind == "tokens":
     advice = (
       "choose another CORRUPTION, or both the converter and a model of such "

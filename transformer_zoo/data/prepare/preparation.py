@@ -301,10 +301,12 @@ def _in_form(task: "seqio.Task", form: str | None) -> "seqio.Task":
 
   if form is None:
     return task
+  has = _forms_of(task.name, seqio.TaskRegistry.names())
+  if form == forms.OF_EACH_TASK:
+    form = next(iter(has), form)
   name = forms.name_in_form(task.name, form)
   if name in seqio.TaskRegistry.names():
     return seqio.TaskRegistry.get(name)
-  has = _forms_of(task.name, seqio.TaskRegistry.names())
   raise UserError(
     f"Task {task.name!r} has no form {form!r}; "
     + (f"it has {', '.join(map(repr, has))}." if has else "it has none.")

@@ -93,7 +93,7 @@ class HeadAnswers:
         the checkpoint are missing beside it.
     """
     form = converter.form
-    head = scoring.head_of(form, scorer)
+    head = scoring.head_of(converter, scorer)
     try:
       model.check_head(head)
     except UserError as error:
@@ -115,8 +115,10 @@ class HeadAnswers:
         tasks = manifest.load(name, prepared_dir).tasks
         found, pairs = dict(tasks[0].form), _are_pairs(tasks)
     if forms.FORMS[form].names:
-      number = model.offers.heads[form].num_classes
+      number = model.offers.heads[head].num_classes
       names = checkpoint_sources.open_source(checkpoint).find_class_names()
+      if converter.head is not None:  # A checkpoint has the names of one head.
+        names = found.get(form, ())
       if len(names) != number or len(set(names)) < number:
         names = _numbers(number)
       found[form] = list(names)

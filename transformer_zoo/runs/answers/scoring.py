@@ -112,10 +112,23 @@ def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
   )
 
 
-def head_of(form: str | None, scorer: Callable | None = None) -> str:
-  """The head that answers a form, by the usual scorer or by a given one."""
+def head_of(
+  converter: converters.Encoder, scorer: Callable | None = None
+) -> str:
+  """The head that answers a form, by the usual scorer or by a given one.
+
+  Raises:
+    UserError: Each of several tasks has a head of its own.
+  """
+  if converter.heads:
+    raise UserError(
+      "the model has a head for each of the tasks "
+      f"{', '.join(map(repr, converter.heads))}; choose one: "
+      f'--gin.infer.task="{next(iter(converter.heads))!r}"'
+    )
+  form = converter.form
   usual = "tokens" if form is None else forms.FORMS[form].head
-  return getattr(scorer, "head", usual)
+  return converter.head or getattr(scorer, "head", usual)
 
 
 def make_encoder_scorer(
@@ -134,8 +147,17 @@ def make_encoder_scorer(
   Raises:
     UserError: The model has not the head that the form needs.
   """
+  if converter.heads:
+    from transformer_zoo.evaluation.scorers.tasks import OfTasks
+
+    return OfTasks(
+      {
+        task: make_encoder_scorer(model, converter.of_task(task), scorer)
+        for task in converter.heads
+      }
+    )
   form = converter.form
-  head = head_of(form, scorer)
+  head = head_of(converter, scorer)
   if form is None and model.offers.fine_tuned is not None:
     from transformer_zoo.objectives import replaced_tokens
 
