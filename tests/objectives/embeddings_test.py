@@ -18,6 +18,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import text_vectors
 from transformer_zoo.objectives import embeddings
+from transformer_zoo.runs.answers.embeddings import Embedding
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
@@ -282,4 +283,51 @@ def both_vectors(model, params, batch):
     )
     hidden = apply(batch, method="hidden")
     found.append(embeddings.vectors_of(apply, hidden, batch, 0, 2))
+  return found
+
+
+@pytest.mark.slow
+def test_two_encoders_read_a_text_each():
+  """The first text by the one, the second by the other; heads are shared."""
+  sizes = {**SIZES, "MAX_POSITIONS": 12, "TextVectors.normalize": True}
+  model = config.build(
+    "MODEL",
+    [
+      *("architectures/bert.gin", "heads/embedding.gin"),
+      "parts/two_encoders.gin",
+    ],
+    [f"{name}={value}" for name, value in sizes.items()],
+    allow_unused=True,
+  )
+  params = tiny_models.random_parameters(model)
+  one, _, _ = loaded()
+  first = {k: v for k, v in params.items() if k != "other"}
+  batch = {
+    "encoder_input_tokens": np.array([[3, 5, 7, 4, 6, 0]]),
+    "encoder_segment_ids": np.array([[1, 1, 1, 2, 2, 0]]),
+    "encoder_positions": np.array([[0, 1, 2, 0, 1, 0]]),
+  }
+  both, of_first, of_other = programs.run(
+    three_vectors, model, one, params, first, params["other"], batch
+  )
+  np.testing.assert_allclose(both[0, 0], of_first[0, 0], rtol=1e-5)
+  np.testing.assert_allclose(both[0, 1], of_other[0, 1], rtol=1e-5)
+  alone = {"encoder_input_tokens": batch["encoder_input_tokens"][:, 3:5]}
+  found = [
+    programs.run(asked.vectors, model, params, alone)
+    for asked in (Embedding(), Embedding(place=2))
+  ]
+  np.testing.assert_allclose(found[1][0], both[0, 1], rtol=1e-5)
+  assert np.abs(found[0][0] - both[0, 1]).max() > 1e-2
+
+
+def three_vectors(model, one, *arguments):
+  """The vectors of both encoders, and of each as one encoder has them."""
+  *of_models, batch = arguments
+  found = []
+  for each, params in zip((model, one, one), of_models, strict=True):
+    apply = functools.partial(each.apply, {"params": params})
+    hidden = apply(batch, method="hidden")
+    made = embeddings.vectors_of(apply, hidden, batch, 0, 2)
+    found.append(text_vectors.unit(made))
   return found

@@ -180,6 +180,7 @@ class Model:
     normalize: bool | None = None,
     width: int | None = None,
     prompt: str | None = None,
+    place: int = 1,
   ) -> "np.ndarray":
     """Returns the vectors of texts by an encoder, float32 [D] or [texts, D].
 
@@ -194,6 +195,8 @@ class Model:
       width: The number of first features that are kept; None for all.
       prompt: The name of a text that a directory of sentence-transformers puts
         before each; None for its default, or none.
+      place: The place of the texts in the rows of training, 1 for anchors and 2
+        for others, which another encoder may read.
 
     Raises:
       UserError: The model is no encoder, or has no such layer, width or prompt.
@@ -205,7 +208,7 @@ class Model:
     from transformer_zoo.runs.answers.embeddings import Embedding
 
     named = {"pool": pool, "normalize": normalize, "width": width}
-    named["prompt"] = prompt
+    named |= {"prompt": prompt, "place": place}
     fields = {k: v for k, v in named.items() if v is not None}
     if layer is not None:
       layers = (layer,) if isinstance(layer, int) else tuple(layer)

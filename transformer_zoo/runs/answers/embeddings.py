@@ -46,6 +46,8 @@ class Embedding:
       None for all of them.
     prompts: Texts that are put before each text, by their names.
     prompt: The name of the one that is; None for none.
+    place: The place of the texts in the rows of training, 1 for anchors, 2 or
+      more for others, which another encoder may read (`TwoEncoders`).
   """
 
   pool: str | None = None
@@ -54,6 +56,7 @@ class Embedding:
   width: int | None = None
   prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
   prompt: str | None = None
+  place: int = 1
 
   def __post_init__(self):
     if self.pool is not None and self.pool not in POOLS:
@@ -109,11 +112,13 @@ class Embedding:
     normalizes = part.normalize
     # Of a truncated vector the rest is left out first.
     part = part.clone(normalize=False)
+    real_BL = batch["encoder_input_tokens"] != model.pad_id
+    if self.place > 1:
+      batch = {**batch, "encoder_segment_ids": real_BL * self.place}
     hidden_BLD = model.apply({"params": params}, batch, method="hidden")
     # With a mask decoder there is what it makes of masked tokens besides.
     hidden_BLD = getattr(hidden_BLD, "hidden_BLD", hidden_BLD)
     of_heads = params.get("heads", {}) if has_own else {}
-    real_BL = batch["encoder_input_tokens"] != model.pad_id
     vectors_B1E = part.apply(
       {"params": of_heads.get(embeddings.HEAD, {})},
       hidden_BLD,
