@@ -159,6 +159,7 @@ def test_embeddings(folder, capsys):
   (folder / "few/train.tsv").write_text("\n".join(["text\tlabel", *rows]))
   quick = ["--gin.EMBED_DIM=8", "--gin.MLP_DIM=8", "--gin.HEAD_DIM=4"]
   quick += ["--gin.NUM_HEADS=2", "--gin.NUM_ENCODER_LAYERS=1"]
+  quick += ["--gin.EVAL_MAX_EXAMPLES=200"]
   for words in commands(guide("embeddings")):
     words = [word.replace("=DATA", "=data") for word in words[1:]]
     code = cli.main(words + (quick if words[0] == "train" else []))

@@ -9,7 +9,10 @@ from transformer_zoo.interop.huggingface import sentence_transformers
 from transformer_zoo.interop.huggingface.family import Architecture
 
 KINDS = ("Transformer", "Pooling", "Normalize")
-ENCODER = Architecture(("architectures/bert.gin",), {"Heads.parts": {}})
+ENCODER = Architecture(
+  ("architectures/bert.gin",), {"EncoderOnly.pad_id": 0, "Heads.parts": {}}
+)
+DECODER = Architecture(("architectures/qwen3.gin",), {"DecoderOnly.pad_id": 0})
 
 
 def write(folder, kinds=KINDS, pooling=None, **files):
@@ -49,7 +52,9 @@ def test_pooling_projection_and_normalization(tmp_path):
   }
   kinds = (*KINDS[:2], "Dense", "Normalize")
   folder = write(tmp_path, kinds, pooling, **{"2_Dense/config": dense})
+  assert sentence_transformers.with_head(folder, DECODER) == DECODER
   assert bound(folder) == [
+    "EncoderOnly.pad_id=0",
     "Heads.parts={'embedding': @TextVectors()}",
     "EncoderOnly.pooler=None",
     "TextVectors.pool='first'",

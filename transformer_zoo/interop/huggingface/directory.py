@@ -87,7 +87,8 @@ class Directory:
     Raises:
       UserError: Tensors are missing, left over, or have other shapes.
     """
-    links = [*self.family.links(self.config), *self._links_of_projection]
+    links = self.family.links(self.config)
+    links += sentence_transformers.links(self.architecture)
     passed_over = {link.theirs for link in links if link.only_written}
     links = [link for link in links if not link.only_written]
     wanted = {link.theirs for link in links}
@@ -125,14 +126,6 @@ class Directory:
         + "; ".join(complaints)
       )
     return links_lib.joined(found)
-
-  @property
-  def _links_of_projection(self) -> list[links_lib.Link]:
-    """The links of the projection of its vectors, if there is one."""
-    if sentence_transformers.dense_folder(self.path) is None:
-      return []
-    bound = self.architecture.bindings["projection/Linear.use_bias"]
-    return sentence_transformers.links(bound)
 
 
 def is_directory(path: str | os.PathLike[str]) -> bool:
@@ -174,9 +167,10 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
     notes.append(
       f"config.json names {_listed(named)}; the files are of {_listed(found)}"
     )
-  if (dense := sentence_transformers.dense_folder(folder)) is not None:
-    tensors |= _files(dense)
-  return Directory(folder, config, tensors, family, notes)
+  found = Directory(folder, config, tensors, family, notes)
+  if sentence_transformers.links(found.architecture):
+    tensors |= _files(sentence_transformers.dense_folder(folder))
+  return found
 
 
 def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:

@@ -30,6 +30,7 @@ _PROMPTS = "config_sentence_transformers.json"
 _LENGTH = "sentence_bert_config.json"
 # Those that are copied along with a checkpoint.
 BESIDE = (_PROMPTS, _LENGTH)
+_HAS_BIAS = "projection/Linear.use_bias"
 _CONFIG, _TENSORS = "config.json", "model.safetensors"
 _KINDS = (
   ["Transformer", "Pooling"],
@@ -78,13 +79,15 @@ def with_head(folder: pathlib.Path, encoder: Architecture) -> Architecture:
   """The architecture of a directory with the head of its vectors.
 
   Args:
-    folder: A directory; without `modules.json` it has no such head.
-    encoder: The architecture of its encoder.
+    folder: A directory; without `modules.json` it has no such head, nor has a
+      model with a decoder.
+    encoder: The architecture of its model.
 
   Raises:
     UserError: A file is damaged, or describes vectors that are not made here.
   """
-  if not is_directory(folder):
+  is_encoder = any(k.startswith("EncoderOnly.") for k in encoder.bindings)
+  if not is_encoder or not is_directory(folder):
     return encoder
   if encoder.bindings.get("Heads.parts") != {}:
     raise UserError(
@@ -107,24 +110,26 @@ def with_head(folder: pathlib.Path, encoder: Architecture) -> Architecture:
       "projection/Pooler.features": dense["out_features"],
       "projection/Pooler.activation": _activation(path, dense),
       "projection/Pooler.dense": Reference("@projection/Linear()"),
-      "projection/Linear.use_bias": dense.get("bias") is not False,
+      _HAS_BIAS: dense.get("bias") is not False,
       "projection/Linear.kernel_axes": ("embed", None),
     }
   return Architecture(encoder.gin_files, bindings)
 
 
-def links(has_bias: bool) -> list[Link]:
-  """The links of the tensors of a projection."""
+def links(architecture: Architecture) -> list[Link]:
+  """The links of the tensors of a projection; none without one."""
+  has_bias = architecture.bindings.get(_HAS_BIAS)
+  return [] if has_bias is None else _links(has_bias)
+
+
+def _links(has_bias: bool) -> list[Link]:
   ours = f"heads/{HEAD}/projection/dense"
   return [*links_lib.linear("linear", ours, bias=has_bias)]
 
 
-def dense_folder(folder: pathlib.Path) -> pathlib.Path | None:
-  """The folder of the tensors of a projection, or None."""
-  if not is_directory(folder):
-    return None
-  path = _modules(folder).get("Dense")
-  return None if path is None else folder / path
+def dense_folder(folder: pathlib.Path) -> pathlib.Path:
+  """The folder of the tensors of a projection, if there is one."""
+  return folder / _modules(folder)["Dense"]
 
 
 def longest(folder: pathlib.Path) -> int | None:
@@ -227,7 +232,7 @@ def _write_dense(folder, projection, parameters) -> None:
       f"{activation!r}"
     )
   has_bias = projection.dense.use_bias
-  tensors = links_lib.to_theirs(links(has_bias), parameters)
+  tensors = links_lib.to_theirs(_links(has_bias), parameters)
   out_features, in_features = tensors["linear.weight"].shape
   _write(
     folder / _CONFIG,
