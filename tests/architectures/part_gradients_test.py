@@ -35,6 +35,33 @@ SAME_LAYOUT = [
     *("sigmoid", "softplus", "squared_relu", "swiglu", "swish"),
   )
 ]
+# Parts in other places of one model, whose gradients are asked together.
+TOGETHER = tuple(
+  tuple(f"{part}.gin" for part in parts)
+  for parts in (
+    ("positions/alibi", "connections/complete_p", "softmax/factorized"),
+    ("positions/sinusoidal", "connections/fixup",
+     "softmax/factorized_untied"),
+    ("positions/none", "connections/parallel", "softmax/mixture",
+     "normalization/annotated"),
+    ("positions/rotary", "connections/parallel_norms", "softmax/soft_capped",
+     "normalization/layer_norm"),
+    ("positions/rotary_interleaved", "connections/post_norm", "softmax/untied",
+     "normalization/layer_norm_without_bias"),
+    ("positions/shaw", "connections/residual_post_norm",
+     "normalization/zero_centred_rms_norm"),
+    ("positions/music_transformer", "connections/rezero",
+     "feed_forward/mixture_of_experts"),
+    ("positions/t5_buckets_per_layer", "connections/rezero_pre_norm",
+     "feed_forward/switch"),
+    ("positions/learned", "connections/sandwich_norm", "feed_forward/geglu"),
+  )
+)  # fmt: skip
+ALONE = [
+  (part,)
+  for part in PARTS
+  if part not in SAME_LAYOUT and not any(part in parts for parts in TOGETHER)
+]
 FEW = (
   "attention/talking_heads.gin",
   "connections/rezero.gin",
@@ -83,12 +110,11 @@ def assert_close(found, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "part", [part for part in PARTS if part not in SAME_LAYOUT]
-)
-def test_every_parameter_learns_with_remat_and_on_four_devices_alike(part):
+@pytest.mark.parametrize("parts", [*ALONE, *TOGETHER], ids="+".join)
+def test_every_parameter_learns_with_remat_and_on_four_devices_alike(parts):
+  part = parts[0]
   sizes = sizes_of(part)
-  model, converter = tiny_models.build("t5_1_0", part, **sizes)
+  model, converter = tiny_models.build("t5_1_0", *parts, **sizes)
   params = tiny_models.random_parameters(model)
   # Of an adaptive softmax there must be targets in every cluster.
   longest = 16 if part.startswith("softmax/adaptive") else 9
@@ -101,7 +127,7 @@ def test_every_parameter_learns_with_remat_and_on_four_devices_alike(part):
     assert np.isfinite(array).all() and np.any(array != 0), path
 
   # Both in one program: neither may change anything.
-  again, _ = tiny_models.build("t5_1_0", part, REMAT="full", **sizes)
+  again, _ = tiny_models.build("t5_1_0", *parts, REMAT="full", **sizes)
   layout = Partitioning(num_partitions=2)
   mesh = layout.mesh(jax.devices()[:4])
   shardings = layout.shardings(
