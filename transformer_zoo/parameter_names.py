@@ -16,7 +16,9 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 _NUMBERED = re.compile(r"\blayers_(\d+)(?=/)")
-_OF_HEADS = re.compile(r"(heads/[^/]+|pooler|recurrent|encoder/mix|generator)/")
+_OF_HEADS = re.compile(
+  r"(heads/[^/]+|pooler|recurrent|encoder/mix|generator|teacher)/"
+)
 _STACKED = re.compile(r"\blayers(?:/every_(\d+)_from_(\d+))?(?=/)")
 
 
@@ -103,6 +105,21 @@ def check_matches(
       )
 
 
+def layer_at_depth(layer: int, number: int, others: int) -> int:
+  """The layer of another stack at the same relative depth.
+
+  The middle of layer i of N layers is at (i + 1/2) / N, within layer
+  floor((2 i + 1) M / (2 N)) of M layers. Of as many layers that is layer i; of
+  twice as many every other one, of half as many each one twice.
+
+  Args:
+    layer: i.
+    number: N.
+    others: M.
+  """
+  return (2 * layer + 1) * others // (2 * number)
+
+
 def pattern_of(name: str) -> str:
   """The name that all layers share: `decoder/layers_*/mlp/wi/kernel`."""
   return _NUMBERED.sub("layers_*", name)
@@ -111,9 +128,9 @@ def pattern_of(name: str) -> str:
 def head_of(name: str) -> str:
   """The part of an encoder that a parameter is of and not all encoders have.
 
-  A head, the pooler, a mix of layers, what is recurrent or the generator of
-  replaced tokens: `heads/classes` of `heads/classes/out/kernel`, `pooler` of
-  `pooler/dense/kernel`; "" of all others.
+  A head, the pooler, a mix of layers, what is recurrent, the generator of
+  replaced tokens or a teacher: `heads/classes` of `heads/classes/out/kernel`,
+  `pooler` of `pooler/dense/kernel`; "" of all others.
   """
   match = _OF_HEADS.match(name)
   return match[1] if match else ""

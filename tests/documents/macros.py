@@ -231,6 +231,11 @@ MEANINGS = {
   "TASK_FEATURE_LENGTHS": (
     "The number of tokens of each feature, `{'inputs': 512, 'targets': 114}`."
   ),
+  "TAUGHT_OBJECTIVE": (
+    "The objective of a student alone "
+    "([distillation](../guides/distillation.md))."
+  ),
+  "TEACHER": "The model of a student's teacher.",
   "TOKEN_EMBEDDER": "The embeddings ([variants](../guides/variants.md)).",
   "TRANSFERRED_LAYERS": (
     "The number of layers of a language model that GPT's heads read "

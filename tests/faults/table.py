@@ -383,6 +383,12 @@ _OBJECTIVES = _of(
     "objectives",
   ),
   (
+    "distillation.py",
+    "return self.temperature**2 * each_BL",
+    "return each_BL",
+    "objectives/distillation_test.py",
+  ),
+  (
     "terms.py",
     "return jnp.maximum(self.weight, 1.0)",
     "return self.weight",

@@ -43,6 +43,7 @@ class Offers:
       are.
     fine_tuned: The model that is left after pre-training; None for itself.
     members: The models whose logits are averaged; empty if it is one model.
+    student: The model that is left when its teacher has gone; None for itself.
   """
 
   reads: tuple[str, ...]
@@ -56,6 +57,7 @@ class Offers:
   num_token_types: int | None = None
   fine_tuned: nn.Module | None = None
   members: tuple[nn.Module, ...] = ()
+  student: nn.Module | None = None
 
   @property
   def sides(self) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 A checkpoint of such a run holds what is trained, with its optimizer state, and
 what its base has not. `base.json` in the run folder says where the other
 parameters are: the path of the base, an identity of its files, and the name in
-it of every parameter that is read from it.
+it of every parameter that is read from it. A teacher is a base of training
+alone, described in `teacher.json`: the student's checkpoints are whole.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.state import TrainState
 
 FILE = "base.json"
+TEACHER = "teacher.json"
 _SCHEMA = {
   "path": schemas.Required(str),
   "identity": schemas.Required(str),
@@ -67,13 +69,15 @@ class Base:
   parameters: Mapping[str, str]
 
   @classmethod
-  def of(cls, source: Any, assignment: Any) -> "Base":
+  def of(cls, source: Any, assignment: Any, file: str = FILE) -> "Base":
     """Describes an initial checkpoint as the base of a run.
 
     Args:
       source: The open checkpoint (`checkpoint_sources.Source`).
       assignment: The source of each parameter of the run (`Assignment`). What
         begins anew, or has other rows or values than there, is the run's own.
+      file: The file that will describe it; `TEACHER` if the teacher alone is
+        not the run's own.
     """
     names = {id(tensor): name for name, tensor in source.tensors.items()}
     found = {
@@ -83,37 +87,46 @@ class Base:
         for name, tensor in assignment.tensors.items()
       )
       if id(tensor) in names and name not in assignment.resized
+      if file == FILE or parameter_names.head_of(name) == "teacher"
     }
     return cls(str(source.path), identity(source.path), found)
 
   @classmethod
-  def of_run(cls, folder: pathlib.Path) -> "Base | None":
+  def of_run(cls, folder: pathlib.Path, file: str = FILE) -> "Base | None":
     """The base of a run; None if its checkpoints are whole.
+
+    Args:
+      folder: The folder of the run.
+      file: The file that describes it.
 
     Raises:
       UserError: Its description is damaged.
     """
-    path = folder / FILE
+    path = folder / file
     if not path.is_file():
       return None
     content = reading.read_json(path, _SCHEMA)
     return cls(**{name: content[name] for name in _SCHEMA})
 
-  def write(self, folder: pathlib.Path) -> None:
-    """Writes `base.json`, or compares it with the file of a run that resumes.
+  def write(self, folder: pathlib.Path, file: str = FILE) -> None:
+    """Writes the file, or compares it with that of a run that resumes.
+
+    Args:
+      folder: The folder of the run.
+      file: The file that describes the base.
 
     Raises:
       UserError: The run began on another base.
     """
-    before = Base.of_run(folder)
+    before = Base.of_run(folder, file)
     if before is not None and before.identity != self.identity:
       raise UserError(
-        f"the run in {str(folder)!r} trains a part of {before.path!r}, which "
+        f"the run in {str(folder)!r} began with {before.path!r}, which "
         f"has changed, or INITIAL_CHECKPOINT_PATH names another checkpoint, "
         f"{self.path!r}; restore that one, or choose another MODEL_DIR"
       )
     text = json.dumps(dataclasses.asdict(self), indent=0)
-    (folder / FILE).write_text(text + "\n", encoding="utf-8")
+    (folder / file).write_text(text + "\n", encoding="utf-8")
 
   def opened(
     self, folder: pathlib.Path, open_source: Callable[[str], Any]

@@ -83,29 +83,48 @@ def token_losses(
       nll_Bl, z_Bl, smoothing_Bl, correct_Bl.astype(jnp.float32)
     )
 
-  number = number_of_chunks(targets_BL.shape, tokens)
+  return by_chunks(of_chunk, (hidden_BLD, targets_BL), targets_BL.shape, tokens)
+
+
+def by_chunks(
+  of_chunk: Callable[[Any], Any],
+  arrays: Any,
+  shape: tuple[int, int],
+  tokens: int,
+) -> Any:
+  """Computes something of each token, of some tokens at a time.
+
+  Args:
+    of_chunk: The function from arrays [B, l, ...] to arrays [B, l].
+    arrays: The arrays [B, L, ...].
+    shape: B and L.
+    tokens: The approximate number of tokens on a device at a time, as in
+      `token_losses`.
+
+  Returns:
+    Arrays [B, L].
+  """
+  number = number_of_chunks(shape, tokens)
   if number == 1:
-    return of_chunk((hidden_BLD, targets_BL))
-  length = targets_BL.shape[1]
+    return of_chunk(arrays)
+  rows, length = shape
   width = math.ceil(length / number)
   tracing.record_choice(
-    f"logits of {len(targets_BL)} x {length} targets: {width} places at a time"
+    f"logits of {rows} x {length} targets: {width} places at a time"
   )
 
   def split(x):
     """[B, L, ...] to [chunks, B, width, ...]; what is missing is 0."""
     missing = [(0, 0), (0, -length % width), *[(0, 0)] * (x.ndim - 2)]
-    rows, *rest = x.shape
-    chunks = jnp.pad(x, missing).reshape(rows, -1, width, *rest[1:])
+    chunks = jnp.pad(x, missing).reshape(len(x), -1, width, *x.shape[2:])
     return jnp.moveaxis(chunks, 1, 0)
 
   def join(x_CBl):
-    return jnp.moveaxis(x_CBl, 0, 1).reshape(len(targets_BL), -1)[:, :length]
+    return jnp.moveaxis(x_CBl, 0, 1).reshape(rows, -1)[:, :length]
 
   # The loop of the map keeps the backward pass from undoing the remat.
   of_chunk = jax.checkpoint(of_chunk, prevent_cse=False)
-  losses = jax.lax.map(of_chunk, jax.tree.map(split, (hidden_BLD, targets_BL)))
-  return jax.tree.map(join, losses)
+  return jax.tree.map(join, jax.lax.map(of_chunk, jax.tree.map(split, arrays)))
 
 
 def smoothing_cost(

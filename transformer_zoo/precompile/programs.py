@@ -101,7 +101,7 @@ def _decoding(program: TrainProgram, run: Run) -> Program:
   params = program.abstract_state.params
   make = functools.partial(
     generate,
-    run.step.model,
+    run.step.model.offers.student or run.step.model,
     max_length=lengths["targets"],
     options=options,
   )

@@ -111,7 +111,8 @@ def train(run: settings.Run) -> str:
       from transformer_zoo.checkpoints import bases
 
       initial = _open_initial(run, program, mixture)
-      base = bases.Base.of(initial.source, initial.assignment)
+      base_file = bases.TEACHER if step.model.offers.student else bases.FILE
+      base = bases.Base.of(initial.source, initial.assignment, base_file)
       saved = functools.partial(base.saved, step.trainable)
       of_checkpoint = {"saved": saved}
     checkpoints = stack.enter_context(
@@ -146,7 +147,7 @@ def train(run: settings.Run) -> str:
     # Nothing is wrong with the input, and nothing is compiled yet.
     run_folder.claim(folder, configuration, step.model, lengths)
     if base is not None and distributed.is_first():
-      base.write(folder)
+      base.write(folder, base_file)
 
     key = jax.random.key(run.start.seed)
     parameter_key, dropout_key = jax.random.split(key)
@@ -272,7 +273,8 @@ def _saves_a_part(
   from transformer_zoo.checkpoints import bases
 
   begun = any(pathlib.Path(checkpoints).glob("*/state"))
-  return (folder / bases.FILE).is_file() or not begun
+  files = (folder / file for file in (bases.FILE, bases.TEACHER))
+  return any(file.is_file() for file in files) or not begun
 
 
 def _make_evaluator(run, mesh, vocabulary):
@@ -281,7 +283,7 @@ def _make_evaluator(run, mesh, vocabulary):
     scoring.make_evaluator,
     groups=(settings.Step, settings.Examples, settings.Evaluation),
     knows=vocabulary,
-    model=run.step.model,
+    model=run.step.model.offers.student or run.step.model,
     mesh=mesh,
     lengths=run.examples.task_feature_lengths,
     batch_size=run.evaluation.evaluation_batch_size or run.step.batch_size,

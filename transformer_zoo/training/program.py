@@ -175,6 +175,13 @@ class TrainProgram:
         "or bind ReplacedTokens.generator_first = False"
       )
     self.trainable.check(self.abstract_state.params)
+    if (
+      self.model.offers.student is not None and "teacher" in self.trained_params
+    ):
+      raise UserError(
+        "Trainable.parameters trains the teacher; leave it out, as "
+        "('(?!teacher/).*',) does"
+      )
 
   def check_memory(self, batch: Any = None) -> None:
     """Checks that the state, and a step on a batch, fit the devices.

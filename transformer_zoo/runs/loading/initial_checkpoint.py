@@ -4,8 +4,10 @@ from collections.abc import Sequence
 import dataclasses
 import math
 
+from flax import linen as nn
 import gin
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
 
 
@@ -50,10 +52,7 @@ def layers_of_decoder(
 
   Both stacks take the layers of the decoder, attention to the encoder those of
   its attention to itself (Zhang et al. 2025, section 3). A layer takes the one
-  at its own relative depth: the middle of layer i of N layers is at
-  (i + 1/2) / N, within layer floor((2 i + 1) M / (2 N)) of M layers. Of as many
-  layers that is layer i; a stack half as deep takes every other layer, one of
-  twice the depth each layer twice.
+  at its own relative depth (`parameter_names.layer_at_depth`).
 
   Args:
     num_read: The number of layers of the checkpoint.
@@ -76,7 +75,7 @@ def layers_of_decoder(
 
   def layers(stack, number):
     for layer in range(number):
-      read = (2 * layer + 1) * num_read // (2 * number)
+      read = parameter_names.layer_at_depth(layer, number, num_read)
       yield f"{stack}/layers_{layer}/", f"decoder/layers_{read}/"
 
   rules = []
@@ -99,6 +98,105 @@ def layers_of_decoder(
     # What neither stack takes.
     (r"decoder/layers_.*", None),
   )
+
+
+@gin.register
+def teacher_of(path: str | None, looped: bool = False) -> nn.Module:
+  """Returns the model of a checkpoint that teaches another one.
+
+  Args:
+    path: The path of the checkpoint, as `InitialCheckpoint.path`.
+    looped: Whether its layers are looped and not scanned, so that attention is
+      read (`Distillation.attention_scale`).
+
+  Raises:
+    UserError: There is no such checkpoint, or its model is unknown.
+  """
+  if path is None:
+    raise UserError(
+      "INITIAL_CHECKPOINT_PATH is None; it names the teacher of a distillation"
+    )
+  # A run without a teacher loads no reader of checkpoints.
+  from transformer_zoo.checkpoints import checkpoint_sources
+  from transformer_zoo.peft import substitution
+
+  source = checkpoint_sources.open_source(path)
+  model = source.make_model()
+  if model is None:
+    raise UserError(f"the model of {source.name} is unknown; convert it first")
+
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    del name
+    has_layers = hasattr(part, "scan") and hasattr(part, "remat")
+    return part.clone(scan=False, remat="none") if has_layers else part
+
+  return substitution.rebuilt(model, rule) if looped else model
+
+
+@gin.register
+def teacher_like(model: nn.Module, num_layers: int) -> nn.Module:
+  """Returns the model of a teacher that is a student of another depth.
+
+  A study plans its runs before there is a checkpoint whose model `teacher_of`
+  could return.
+
+  Args:
+    model: The student.
+    num_layers: The number of layers of each stack.
+  """
+  from transformer_zoo.peft import substitution
+
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    del name
+    has_layers = hasattr(part, "num_layers")
+    return part.clone(num_layers=num_layers) if has_layers else part
+
+  return substitution.rebuilt(model, rule)
+
+
+@gin.register
+def layers_of_teacher(
+  student: nn.Module,
+  teacher: nn.Module,
+  layers: Sequence[int] | None = None,
+  fresh: bool = False,
+) -> tuple[tuple[str, str | None], ...]:
+  r"""Returns assignments of a student and its teacher from the teacher.
+
+  Args:
+    student: The model that is taught.
+    teacher: The model of the checkpoint.
+    layers: The layer that each of the student's begins as; None for those at
+      its own relative depth (`parameter_names.layer_at_depth`).
+    fresh: Whether the student begins anew.
+
+  Raises:
+    UserError: `layers` has not one layer of the teacher for each.
+  """
+  of_teacher = (r"teacher/(.*)", r"\1")
+  if fresh:
+    return of_teacher, (r"(?!teacher/).*", None)
+  rules = []
+  for side, transformer in student.offers.transformers.items():
+    number = transformer.layer_stack.num_layers
+    there = teacher.offers.transformers.get(side, transformer)
+    there = there.layer_stack.num_layers
+    read = layers
+    if read is None:
+      read = [
+        parameter_names.layer_at_depth(layer, number, there)
+        for layer in range(number)
+      ]
+    if len(read) != number or not all(0 <= layer < there for layer in read):
+      raise UserError(
+        f"layers_of_teacher.layers is {tuple(read)}; it takes {number} numbers "
+        f"from 0 to {there - 1}, a layer of the teacher's {side} for each layer"
+      )
+    rules += [
+      (rf"{side}/layers_{ours}/(.*)", rf"{side}/layers_{theirs}/\1")
+      for ours, theirs in enumerate(read)
+    ]
+  return of_teacher, *rules
 
 
 @gin.register

@@ -338,6 +338,9 @@ def check_mathematics(
   other = source.make_model()
   if other is None:
     return
+  if model.offers.student is not None:
+    # A student is to be another one than the checkpoint's model.
+    model, read_heads = model.teacher, None
   if not substitution.substitutes(other):
     # A substitution changes nothing at first, and has no field to compare.
     model = substitution.original(model)
@@ -421,6 +424,10 @@ def open_initial(
   read_heads = found.read_heads()
   check_mathematics(model, source, initial.other_fields, read_heads)
   note = vocabulary_note(before, vocabularies)
+  if note and model.offers.student is not None:
+    raise UserError(
+      f"{source.name} cannot teach: {note}; train on a task of its vocabulary"
+    )
   if initial.match_pieces:
     if before is None:
       raise UserError(
