@@ -1,8 +1,9 @@
-"""ROME against the paper's formulas in PyTorch, on GPT2LMHeadModel.
+"""ROME and MEMIT against the papers' formulas in PyTorch, on GPT2LMHeadModel.
 
-The reference is written after the authors' repository (`rome/compute_u.py`,
-`compute_v.py`, `experiments/causal_trace.py`), with hooks on the modules of
-`transformers`, and shares no code with ours.
+The references are written after the authors' repositories
+(`rome/compute_u.py`, `compute_v.py`, `experiments/causal_trace.py`,
+`memit/memit_main.py`), with hooks on the modules of `transformers`, and share
+no code with ours.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ from tasks.miniature import facts as world
 from tests import tiny_models
 from tests.oracles.pytorch import huggingface
 from transformer_zoo.editing import interventions
+from transformer_zoo.editing import memit
 from transformer_zoo.editing import rome
 from transformer_zoo.editing import tracing
 from transformer_zoo.editing.facts import Fact
@@ -63,46 +65,52 @@ def hooked(module, hook):
     handle.remove()
 
 
-def reference(model, words, fact, prefixes, moment, settings):
-  """Returns u, the value, its delta and W with the edit, [in, out]."""
-  mlp = model.transformer.h[settings.layer].mlp
-  prompt, subject = fact.prompt, fact.subject
+def ids_and_place(words, subject, text):
+  """The ids of a text with its subject, and the place of the subject's end."""
+  ids = words.encode(text.replace("{}", subject))
+  place = len(words.encode(text[: text.index("{}")] + subject)) - 1
+  return ids, place
 
-  def ids_and_place(text):
-    ids = words.encode(text.replace("{}", subject))
-    place = len(words.encode(text[: text.index("{}")] + subject)) - 1
-    return ids, place
 
-  def at_subject(text):
-    ids, place = ids_and_place(text)
-    seen = {}
+def at_subject(model, words, subject, text, read, written):
+  """What enters a module and what leaves another, at the subject's end."""
+  ids, place = ids_and_place(words, subject, text)
+  seen = {}
 
-    def keep(module, inputs, output):
-      seen["key"], seen["value"] = inputs[0][0, place], output[0, place]
+  def keep_input(module, inputs, output):
+    seen["key"] = inputs[0][0, place]
 
-    with hooked(mlp.c_proj, keep), torch.no_grad():
+  def keep_output(module, inputs, output):
+    seen["value"] = _state(output)[0, place].clone()
+
+  with hooked(read, keep_input), hooked(written, keep_output):
+    with torch.no_grad():
       model(torch.tensor([ids]))
-    return seen["key"], seen["value"]
+  return seen["key"], seen["value"]
 
-  keys = [at_subject(prefix + prompt)[0] for prefix in prefixes]
-  k = torch.stack(keys).mean(0)
-  u = torch.linalg.inv(torch.tensor(moment)) @ k.double()
-  u = (u / u.norm()).float()
 
+def _state(output):
+  return output[0] if isinstance(output, tuple) else output
+
+
+def search(model, words, fact, prefixes, module, settings):
+  """Returns what leaves a module, what is to be added there, and losses."""
+  prompt, subject = fact.prompt, fact.subject
   target = words.encode(fact.target)
-  texts = [ids_and_place(prefix + prompt) for prefix in prefixes]
-  essence_ids, essence_place = ids_and_place("{} is a")
-  v0 = at_subject(prefixes[0] + prompt)[1]
+  texts = [ids_and_place(words, subject, p + prompt) for p in prefixes]
+  essence_ids, essence_place = ids_and_place(words, subject, "{} is a")
+  first = prefixes[0] + prompt
+  _, v0 = at_subject(model, words, subject, first, module, module)
   delta = torch.zeros_like(v0, requires_grad=True)
   optimizer = torch.optim.Adam([delta], lr=settings.learning_rate)
 
   def logs(ids, place):
     def add(module, inputs, output):
-      output = output.clone()
-      output[0, place] += delta
-      return output
+      state = _state(output).clone()
+      state[0, place] += delta
+      return (state, *output[1:]) if isinstance(output, tuple) else state
 
-    with hooked(mlp, add):
+    with hooked(module, add):
       return torch.log_softmax(model(torch.tensor([ids])).logits[0], -1)
 
   known = None
@@ -131,15 +139,63 @@ def reference(model, words, fact, prefixes, moment, settings):
     if delta.norm() > most:
       with torch.no_grad():
         delta[...] = delta * most / delta.norm()
-  key, value = at_subject(prompt)
-  right = (v0 + delta.detach() - value) / (key @ u)
-  return (
-    u,
-    v0,
-    delta.detach(),
-    mlp.c_proj.weight + torch.outer(u, right),
-    losses,
+  return v0, delta.detach(), losses
+
+
+def reference(model, words, fact, prefixes, moment, settings):
+  """Returns u, the value, its delta and W with the edit, [in, out]."""
+  mlp = model.transformer.h[settings.layer].mlp
+  read = (model, words, fact.subject)
+  keys = [
+    at_subject(*read, prefix + fact.prompt, mlp.c_proj, mlp)[0]
+    for prefix in prefixes
+  ]
+  k = torch.stack(keys).mean(0)
+  u = torch.linalg.inv(torch.tensor(moment)) @ k.double()
+  u = (u / u.norm()).float()
+  v0, delta, losses = search(model, words, fact, prefixes, mlp, settings)
+  key, value = at_subject(*read, fact.prompt, mlp.c_proj, mlp)
+  right = (v0 + delta - value) / (key @ u)
+  return u, v0, delta, mlp.c_proj.weight + torch.outer(u, right), losses
+
+
+def memit_reference(model, words, facts, prefixes, moments, settings):
+  """Returns the edited matrix of each layer, [in, out]."""
+  blocks = model.transformer.h
+  last = blocks[settings.layers[-1]]
+  wanted = torch.stack(
+    [
+      sum(search(model, words, fact, prefixes, last, settings.search)[:2])
+      for fact in facts
+    ]
   )
+  before = {layer: blocks[layer].mlp.c_proj.weight for layer in settings.layers}
+  before = {layer: weight.detach().clone() for layer, weight in before.items()}
+  edited = {}
+  for number, layer in enumerate(settings.layers):
+    projection = blocks[layer].mlp.c_proj
+    keys, now = [], []
+    for fact in facts:
+      read = (model, words, fact.subject)
+      each = [
+        at_subject(*read, prefix + fact.prompt, projection, last)
+        for prefix in prefixes
+      ]
+      behind = torch.stack([key for key, _ in each[1:]]).mean(0)
+      keys.append((each[0][0] + behind) / 2)
+      now.append(each[0][1])
+    k = torch.stack(keys).double().T
+    residual = (wanted - torch.stack(now)).double().T
+    residual /= len(settings.layers) - number
+    moment = torch.tensor(moments[layer])
+    adjusted = torch.linalg.solve(settings.moment_weight * moment + k @ k.T, k)
+    with torch.no_grad():
+      projection.weight += (adjusted @ residual.T).float()
+    edited[layer] = projection.weight.detach().clone()
+  with torch.no_grad():
+    for layer, weight in before.items():
+      blocks[layer].mlp.c_proj.weight[...] = weight
+  return edited
 
 
 @pytest.mark.parametrize("clamp", [4.0, 0.5])
@@ -177,6 +233,32 @@ def test_key_value_and_matrix(memory, theirs, words, clamp, report):
   error = np.abs(ours["kernel"] - edited.numpy()).max()
   report("edited matrix", error / np.abs(edited.numpy()).max())
   assert error < 5e-3 * np.abs(edited.numpy()).max()
+
+
+def test_memit_in_two_layers(memory, theirs, words, report):
+  facts = [
+    FACT,
+    Fact("{} lives in", "ben elm", "ashby"),
+    Fact("on stage {} played the", "karen rose", "violin"),
+  ]
+  texts = world.sentences(world.world())[:96]
+  layers = (LAYER, LAYER + 1)
+  moments = {
+    layer: rome.second_moment(memory, texts, layer)[0] + 0.1 * np.eye(36)
+    for layer in layers
+  }
+  settings = memit.Settings(layers, moment_weight=5.0, steps=10)
+  expected = memit_reference(theirs, words, facts, PREFIXES, moments, settings)
+  made = memit.edit(memory, facts, settings, moments=moments, prefixes=PREFIXES)
+  params = memory.params
+  for edit in made:
+    params = edit.apply(params)
+  for layer, edited in expected.items():
+    ours = params["decoder"][f"layers_{layer}"]["mlp"]["wo"]["kernel"]
+    largest = np.abs(edited.numpy()).max()
+    error = np.abs(ours - edited.numpy()).max()
+    report(f"edited matrix of layer {layer}", error / largest)
+    assert error < 5e-3 * largest
 
 
 @pytest.mark.parametrize("kind", tracing.KINDS)
