@@ -40,8 +40,7 @@ TOGETHER = tuple(
   tuple(f"{part}.gin" for part in parts)
   for parts in (
     ("positions/alibi", "connections/complete_p", "softmax/factorized"),
-    ("positions/sinusoidal", "connections/fixup",
-     "softmax/factorized_untied"),
+    ("positions/sinusoidal", "softmax/factorized_untied"),
     ("positions/none", "connections/parallel", "softmax/mixture",
      "normalization/annotated"),
     ("positions/rotary", "connections/parallel_norms", "softmax/soft_capped",
