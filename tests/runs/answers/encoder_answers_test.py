@@ -365,6 +365,20 @@ def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
     (
       "classes",
       {"NUM_CLASSES": 3},
+      ["a", "--embeddings=FOLDER/v.npz", "--gin.Embedding.width=31"],
+      "Embedding.width is 31, and vectors have 24 features; choose one from 1 "
+      "to 24",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
+      ["a", "--embeddings=FOLDER/v.npz", "--gin.Embedding.prompt='query'"],
+      "Embedding.prompt is 'query', and there is no prompt; name one of them, "
+      "or write it into Embedding.prompts",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
       [
         "a",
         "--embeddings=FOLDER/v.npz",
