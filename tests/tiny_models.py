@@ -84,7 +84,7 @@ WITH_RADIUS = ("attention/local.gin", *OF_ENCODERS)
 # Whose padding is another id than that of the batches here.
 OWN_PADDING = ("bart", "mbart")
 # Layers without attention and feed-forward networks.
-LSTM = "lstm.gin"
+LSTM, OF_LSTMS = "lstm.gin", "elmo"
 # In the place of attention to oneself, which is all of it in one stack.
 CONVOLUTIONS = {
   "layers/dynamic_convolution.gin",
@@ -137,10 +137,11 @@ def build(
     settings.pop("NUM_DECODER_LAYERS")
   if architecture in OWN_PADDING:
     settings["PAD_ID"] = 0
-  if LSTM in parts:
+  recurrent = LSTM in parts or architecture == OF_LSTMS
+  if recurrent:
     settings.pop("MLP_DIM")
   one_stack = architecture in {*ENCODERS, *WITHOUT_ENCODER_LAYERS} - {"shared"}
-  if LSTM in parts or (one_stack and CONVOLUTIONS & set(parts)):
+  if recurrent or (one_stack and CONVOLUTIONS & set(parts)):
     settings.pop("NUM_HEADS")
     settings.pop("HEAD_DIM")
   if set(WITH_EXPERTS) & set(parts):
@@ -173,6 +174,7 @@ def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
     return module
   if isinstance(module, Stack):
     number = layers + isinstance(module, StackWithOtherLayers)
+    number = min(number, module.num_layers)
     groups = module.num_groups and min(module.num_groups, layers)
     return module.clone(num_layers=number, num_groups=groups, scan=False)
   changes = {name: shallow(value, layers) for name, value in _parts(module)}

@@ -24,6 +24,8 @@ def clean():
 
 
 def model_of(objective):
+  if objective == "elmo":
+    return tiny_models.build("elmo", "../objectives/elmo.gin")[0]
   sizes = [
     f"{k}={v}" for k, v in tiny_models.TINY.items() if "DECODER" not in k
   ]
@@ -44,7 +46,8 @@ def vectors_of_record(objective):
 
 
 @pytest.mark.parametrize(
-  ("objective", "number"), [("cbow", 1), ("skip_gram", 1), ("bert", 2)]
+  ("objective", "number"),
+  [("cbow", 1), ("skip_gram", 1), ("elmo", 2), ("bert", 2)],
 )
 def test_a_word_in_two_contexts_has_so_many_vectors(objective, number):
   first, second = vectors_of_record(objective)

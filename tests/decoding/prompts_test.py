@@ -75,6 +75,14 @@ def teacher_forced(model, params, targets, options):
   return -sums["loss_sum"], sums["correct_sum"] == sums["weight_sum"]
 
 
+# ELMo's LSTM, whose state is as wide as the stack.
+PROJECTED = {
+  "bindings": (
+    "LstmLayer.projected=True", "LstmLayer.clip=0.5", "LstmLayer.residual=True",
+  ),
+}  # fmt: skip
+
+
 def by_a_slow_test(*case):
   """Of a way of positions, of state or of search that other cases have."""
   return pytest.param(*case, marks=pytest.mark.slow)
@@ -92,7 +100,7 @@ def by_a_slow_test(*case):
     by_a_slow_test("prefix_lm", ("positions/shaw.gin",), {}, BEAMS),
     by_a_slow_test("gpt_2", (), SCANNED, BARE),
     by_a_slow_test("gpt_3", (), BANDED, GREEDY),
-    by_a_slow_test("lm", (tiny_models.LSTM,), {}, BARE),
+    by_a_slow_test("lm", (tiny_models.LSTM,), PROJECTED, BARE),
     by_a_slow_test("lm", ("positions/sinusoidal.gin",), {}, GREEDY),
     *(
       by_a_slow_test("prefix_lm", (part,), {}, BEAMS)

@@ -36,6 +36,7 @@ from transformer_zoo.forecast import hardware
 from transformer_zoo.forecast import topologies
 from transformer_zoo.interop.huggingface import families
 from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.modules.stacks.both_ways import BothWays
 from transformer_zoo.peft.trainable import ALL
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
@@ -120,6 +121,11 @@ def layers() -> Table:
     model = update_parameter_trees.model(name, size, scan=False)
     offers = model.offers
     *_, transformer = offers.transformers.values()
+    if isinstance(transformer.layer_stack, BothWays):
+      layer = transformer.layer_stack.left_to_right.layer
+      made = "", "", _code([type(layer).__name__])
+      rows.append([f"`{name}`", "encoder", "no text", *made])
+      continue
     layer = transformer.layer_stack.layer
     attention = getattr(layer, "self_attention", None) or layer.attention
     positions = [
@@ -158,7 +164,7 @@ def sizes() -> Table:
         for side in model.offers.transformers
       ]
       widths = [
-        macros[name]
+        macros.get(name)
         for name in ("EMBED_DIM", "NUM_HEADS", "MLP_DIM", "VOCAB_SIZE")
       ]
       parameters = sum(tiny_models.parameter_sizes(model).values())
@@ -167,7 +173,7 @@ def sizes() -> Table:
           f"`{path.stem}`",
           f"`{size}`",
           " + ".join(map(str, depths)),
-          *(f"{number:,}" for number in [*widths, parameters]),
+          *(f"{n:,}" if n else "" for n in [*widths, parameters]),
         ]
       )
   heads = "`architectures/`", "`sizes/`", "layers", "width", "heads"

@@ -26,6 +26,7 @@ SIZES = {
   "deberta_v3": "deberta_v3_xsmall",
   "distilbert": "distilbert_base",
   "electra": "electra_small",
+  "elmo": "elmo",
   "gemma2": "gemma2_2b",
   "gemma3": "gemma3_1b",
   "gpt_1": "gpt_1",

@@ -266,6 +266,41 @@ class TransformedLogits(nn.Module):
     return self.softmax(x_BPE, embedder)
 
 
+@gin.register
+class OneWayLogits(nn.Module):
+  """Logits from the half of the vectors of `BothWays` that reads in one way.
+
+  Attributes:
+    softmax: `TiedLogits` or `LinearLogits`, whose parameters lie where its own
+      would.
+    direction: 'left_to_right' or 'right_to_left'.
+  """
+
+  softmax: nn.Module
+  direction: str = "left_to_right"
+
+  reads_pooled: ClassVar[bool] = False
+
+  def __post_init__(self):
+    if self.direction not in ("left_to_right", "right_to_left"):
+      raise UserError(
+        f"unknown OneWayLogits.direction {self.direction!r}; allowed: "
+        "left_to_right, right_to_left"
+      )
+    super().__post_init__()
+
+  def setup(self):
+    nn.share_scope(self, self.softmax)
+
+  def __call__(
+    self, x_BPX: jax.Array, *, embedder: nn.Module, deterministic: bool
+  ) -> jax.Array:
+    """Returns float32 logits [B, P, V]."""
+    del deterministic
+    halves = jnp.split(x_BPX, 2, axis=-1)
+    return self.softmax(halves[self.direction == "right_to_left"], embedder)
+
+
 @struct.dataclass
 class Averaged:
   """The output of a stack, and means of it.

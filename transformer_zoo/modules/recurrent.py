@@ -68,12 +68,21 @@ class LstmLayer(nn.Module):
   the mask of attention separates packed texts, and padding from a prompt. While
   decoding, the state after a token is what the cache keeps.
 
+  ELMo's layers (Peters et al. 2018, section 3.4; `ElmoLstm` of AllenNLP) have
+  all of what `projected`, `clip`, `forget_bias` and `residual` are.
+
   Attributes:
     features: The number of units.
     input: From what enters to the gates; its bias is theirs.
     recurrent: From the state before to the gates.
     out: From the state to the width of the stack.
     dropout: applied to the output.
+    projected: Whether what `out` makes is the state that the next token reads
+      (Sak et al. 2014), and not made of the states afterwards.
+    clip: The largest absolute value of a cell, and of a projected state; None
+      for any.
+    forget_bias: Added to the forget gates.
+    residual: Whether what enters is added to the output.
   """
 
   features: int
@@ -81,6 +90,10 @@ class LstmLayer(nn.Module):
   recurrent: nn.Module = part(Linear, kernel_axes=(None, "mlp"))
   out: nn.Module = part(Linear, kernel_axes=("mlp", "embed"))
   dropout: nn.Module = part(Dropout)
+  projected: bool = False
+  clip: float | None = None
+  forget_bias: float = 0.0
+  residual: bool = False
 
   @nn.compact
   def __call__(
@@ -118,25 +131,38 @@ class LstmLayer(nn.Module):
       self._keep(cell_BLF, state_BLF)
     else:
       starts_BL = _starts(masks.whole(mask_B1LM), x_BLD.shape)
-      cell_BLF, state_BLF = self._read(gates_BLX, starts_BL)
+      width = x_BLD.shape[-1] if self.projected else self.features
+      cell_BLF, state_BLF = self._read(gates_BLX, starts_BL, width)
       if decoding is not None:
         self._keep_prompt(cell_BLF, state_BLF, decoding)
-    y_BLD = self.out(state_BLF.astype(x_BLD.dtype), x_BLD.shape[-1])
-    return self.dropout(y_BLD, deterministic=deterministic)
+    y_BLD = state_BLF.astype(x_BLD.dtype)
+    if not self.projected:
+      y_BLD = self.out(y_BLD, x_BLD.shape[-1])
+    y_BLD = self.dropout(y_BLD, deterministic=deterministic)
+    return x_BLD + y_BLD if self.residual else y_BLD
 
   def _step(self, gates_X, cell_F, state_F) -> tuple[jax.Array, jax.Array]:
     """The state after a token, float32, with any leading axes."""
-    of_state_X = self.recurrent(
-      state_F.astype(gates_X.dtype), gates_X.shape[-1]
-    )
+    dtype = gates_X.dtype
+    of_state_X = self.recurrent(state_F.astype(dtype), gates_X.shape[-1])
     gates_X = (gates_X + of_state_X).astype(jnp.float32)
     enter_F, forget_F, new_F, leave_F = jnp.split(gates_X, 4, axis=-1)
-    cell_F = nn.sigmoid(forget_F) * cell_F
+    cell_F = nn.sigmoid(forget_F + self.forget_bias) * cell_F
     cell_F += nn.sigmoid(enter_F) * jnp.tanh(new_F)
-    return cell_F, nn.sigmoid(leave_F) * jnp.tanh(cell_F)
+    cell_F = self._clipped(cell_F)
+    output_F = nn.sigmoid(leave_F) * jnp.tanh(cell_F)
+    if not self.projected:
+      return cell_F, output_F
+    projected_D = self.out(output_F.astype(dtype), state_F.shape[-1])
+    return cell_F, self._clipped(projected_D.astype(jnp.float32))
 
-  def _read(self, gates_BLX, starts_BL) -> tuple[jax.Array, jax.Array]:
-    """The states after each token of whole texts, [B, L, F]."""
+  def _clipped(self, x: jax.Array) -> jax.Array:
+    return x if self.clip is None else jnp.clip(x, -self.clip, self.clip)
+
+  def _read(
+    self, gates_BLX, starts_BL, width: int
+  ) -> tuple[jax.Array, jax.Array]:
+    """The cells [B, L, F] and states [B, L, width] after each token."""
 
     def step(layer, carry, token):
       gates_BX, starts_B = token
@@ -146,14 +172,17 @@ class LstmLayer(nn.Module):
       carry = layer._step(gates_BX, cell_BF, state_BF)
       return carry, carry
 
-    zeros_BF = jnp.zeros((gates_BLX.shape[0], self.features), jnp.float32)
+    zeros = tuple(
+      jnp.zeros((gates_BLX.shape[0], size), jnp.float32)
+      for size in (self.features, width)
+    )
     _, states = nn.scan(
       step,
       variable_broadcast="params",
       split_rngs={"params": False},
       in_axes=1,
       out_axes=1,
-    )(self, (zeros_BF, zeros_BF), (gates_BLX, starts_BL))
+    )(self, zeros, (gates_BLX, starts_BL))
     return states
 
   def _keep_prompt(self, cell_BLF, state_BLF, decoding) -> None:
@@ -168,7 +197,7 @@ class LstmLayer(nn.Module):
       else:
         is_text_B11 = decoding.prompt_BP[:, -1][:, None, None]
         before_B1F = jnp.where(is_text_B11, before_B1F, 0.0)
-      shape = (each_BLF.shape[0], decoding.width, self.features)
+      shape = (each_BLF.shape[0], decoding.width, each_BLF.shape[-1])
       self.put_variable("cache", name, jnp.broadcast_to(before_B1F, shape))
 
   def _kept(self, decoding) -> list[jax.Array]:

@@ -261,17 +261,28 @@ class NextTokenLoss:
 
   The auxiliary loss of GPT's fine-tuning, over all tokens of the input, special
   ones too (Radford et al. 2018, section 3.2, equation 5; its code has 0.5). It
-  is a mean over tokens; the code has a mean over texts of their means.
+  is a mean over tokens; the code has a mean over texts of their means. With
+  that of the token before it is ELMo's (Peters et al. 2018, section 3.1).
 
   Attributes:
     scale: The weight of the loss.
     logits_chunk: The approximate number of tokens on a device of which there
       are logits at a time.
+    offset: The place of the token that is predicted, 1 for the one that
+      follows, -1 for the one before.
   """
 
   head: str = "tokens"
   scale: float = 0.5
   logits_chunk: int = 2048
+  offset: int = 1
+
+  def __post_init__(self):
+    if self.offset not in (1, -1):
+      raise UserError(
+        f"NextTokenLoss.offset is {self.offset}; allowed: 1, the token that "
+        "follows, and -1, the one before"
+      )
 
   def __call__(self, logits: Logits, batch: Batch) -> Term:
     """As `EncoderLoss.__call__`."""
@@ -279,15 +290,16 @@ class NextTokenLoss:
     texts_BL = batch.get("encoder_segment_ids")
     if texts_BL is None:
       texts_BL = batch["encoder_real"].astype(jnp.int32)
-    following_BL = jnp.roll(texts_BL, -1, axis=1).at[:, -1].set(0)
-    weights_BL = (texts_BL > 0) & (texts_BL == following_BL)
+    last = -1 if self.offset == 1 else 0
+    other_BL = jnp.roll(texts_BL, -self.offset, axis=1).at[:, last].set(0)
+    weights_BL = (texts_BL > 0) & (texts_BL == other_BL)
     places_BL = jnp.broadcast_to(
       jnp.arange(tokens_BL.shape[1]), tokens_BL.shape
     )
     found = losses.token_losses(
       lambda places: logits(self.head, places),
       places_BL,
-      jnp.roll(tokens_BL, -1, axis=1),
+      jnp.roll(tokens_BL, -self.offset, axis=1),
       z_loss=0.0,
       tokens=self.logits_chunk,
     )

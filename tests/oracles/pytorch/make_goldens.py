@@ -17,12 +17,14 @@ import torch
 import transformers
 
 from tests import tiny_t5
+from tests.golden import elmo
 from tests.golden import encoders
 from tests.golden import families
 from tests.golden import t5
 from tests.golden import t5_beams
 from tests.golden import variants
 from tests.oracles.pytorch import huggingface
+from tests.oracles.pytorch import reference_elmo
 
 
 def record_beams():
@@ -50,6 +52,9 @@ def record_families():
     config, model, params, batch = encoders.setting(name)
     outputs = huggingface.encoder_outputs(config, model, params, batch)
     variants.record(encoders.path(name), params, batch, outputs)
+  _, _, params = elmo.setting()
+  outputs = reference_elmo.outputs(params)
+  variants.record(elmo.PATH, params, elmo.BATCH, outputs)
 
 
 def main():
