@@ -192,3 +192,14 @@ _register(
 )
 _register("paws.yaml", _lines("paws"))
 _register("qqp.yaml", PreparedTfdsDataSource("glue/qqp:2.0.0", splits=_SPLITS))
+
+# Sets of GLUE that T0 has in no mixture.
+_register(
+  "cola.yaml", PreparedTfdsDataSource("glue/cola:2.0.0", splits=_SPLITS)
+)
+_register(
+  "qnli.yaml", PreparedTfdsDataSource("glue/qnli:2.0.0", splits=_SPLITS)
+)
+_register(
+  "wnli.yaml", PreparedTfdsDataSource("glue/wnli:2.0.0", splits=_SPLITS)
+)

@@ -394,6 +394,25 @@ TESTED = {
 }
 
 
+# Sets of GLUE and SuperGLUE whose texts are at hand (`shared_data`), by folder
+# -> their files of prompts.
+AT_HAND = {
+  **{f"glue/{name}": name for name in ("cola", "mrpc", "qnli", "sst2", "wnli")},
+  **{
+    f"super_glue/{name}": name
+    for name in ("boolq", "cb", "copa", "multirc", "record", "rte", "wic")
+  },
+  "super_glue/wsc.fixed": "wsc",
+}
+# A number, diagnostics, and other forms of sets that are there.
+WITHOUT_PROMPTS = {
+  *("glue/rte", "glue/stsb"),
+  *("super_glue/axb", "super_glue/axg", "super_glue/wsc"),
+}
+# T0's other sets at hand, as lines of JSON.
+AS_LINES = "cnn_dailymail", "squad_v2"
+
+
 # Heuristics of GPT's paper, one template each and no mixture.
 HEURISTICS = ("mini_sst2_very.yaml", "sst2_very.yaml")
 
@@ -443,6 +462,17 @@ def test_sets_that_t0_is_tested_on_have_five_templates(name):
   prompts = prompt_files.read(f"{name}.yaml").prompts
   assert len(prompts) == 5
   assert {len(prompt.choices) for prompt in prompts} == {TESTED[name]}
+
+
+def test_sets_at_hand_have_five_templates(shared_data):
+  found = {
+    f"{folder}/{path.name}"
+    for folder in ("glue", "super_glue")
+    for path in (shared_data / "tfds" / folder).glob("[!.]*")
+  }
+  assert found == {*AT_HAND, *WITHOUT_PROMPTS}
+  for name in (*AT_HAND.values(), *AS_LINES):
+    assert len(prompt_files.read(f"{name}.yaml").prompts) >= 5, name
 
 
 def documented_row(file):
@@ -568,7 +598,8 @@ def test_miniature_prompts_are_in_their_vocabulary(file, few_examples):
   "file",
   [
     f"{name}.yaml"
-    for name in ("rte", "cb", "copa", "wic", "wsc", "boolq", "sst2", "mrpc")
+    # Each row of ReCoRD has choices of its own.
+    for name in sorted({*AT_HAND.values()} - {"record"})
   ],
 )
 def test_shipped_prompts_on_real_rows(shared_data, monkeypatch, file):
