@@ -9,6 +9,7 @@ import pytest
 from tests import few_examples
 from tests import programs
 from tests import tiny_models
+import transformer_zoo as zoo
 from transformer_zoo.cli import main as cli
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
@@ -190,3 +191,4 @@ def test_a_run_is_scored_and_asked_task_by_task(tmp_path, capsys):
     assert "choose one: --gin.infer.task=" in capsys.readouterr().err
     assert cli.main([*words, "--gin.infer.task='mini_nli'"]) == 0
     assert "contradiction" in capsys.readouterr().out
+  assert zoo.load(run).embed("a").shape == (32,)

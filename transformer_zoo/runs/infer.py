@@ -186,9 +186,10 @@ class Inference:
   @property
   def class_names(self) -> Sequence[str]:
     """The names of the classes or tags of an encoder's head, or none."""
-    # A model without the head has vectors still.
+    # A model without the head, or with one for each task, has vectors still.
     if not self.converter.writes and (
-      scoring.head_of(self.converter, self.scorer)
+      self.converter.heads
+      or scoring.head_of(self.converter, self.scorer)
       not in self.model.offers.heads
     ):
       return ()

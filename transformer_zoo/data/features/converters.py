@@ -570,6 +570,10 @@ class Encoder(Converter):
     """Whether each example has one prediction, at one token."""
     return self.form in FORMS and FORMS[self.form].answers_at_one_token
 
+  def of_texts(self) -> "Encoder":
+    """Returns the converter of texts alone, whatever the form of examples."""
+    return dataclasses.replace(self, form=None, heads={})
+
   def of_task(self, task: str) -> "Encoder":
     """Returns the converter of one of `heads` alone, in its form.
 

@@ -225,7 +225,7 @@ class _OfEncoder:
   """Makes batches of one row for an encoder."""
 
   def __init__(self, vocabulary, converter, length, report):
-    converter = dataclasses.replace(converter, form=None)
+    converter = converter.of_texts()
     self._texts = encoder_answers.Texts(
       vocabulary, converter.separators, length, report, converter.cls_place
     )

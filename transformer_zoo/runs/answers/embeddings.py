@@ -197,8 +197,7 @@ class Embedder:
     self._texts = encoder_answers.Texts(
       vocabulary, converter.separators, length, report, converter.cls_place
     )
-    # A text alone, whatever the form of what the model was trained on.
-    converter = dataclasses.replace(converter, form=None)
+    converter = converter.of_texts()
     self._batch = encoder_answers.Rows(
       converter, vocabulary, length, batch_size
     )

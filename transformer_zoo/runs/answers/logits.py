@@ -139,7 +139,7 @@ class _OfHead:
     self._texts = encoder_answers.Texts(
       vocabulary, converter.separators, length, report, converter.cls_place
     )
-    alone = dataclasses.replace(converter, form=None)
+    alone = converter.of_texts()
     self._batch = encoder_answers.Rows(alone, vocabulary, length, batch_size)
     self._is_pooled = model.offers.heads[head].reads_pooled
     self._compute = jax.jit(functools.partial(_of_head, model, head))
