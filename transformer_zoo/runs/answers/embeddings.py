@@ -195,7 +195,12 @@ class Embedder:
     self._mesh = mesh
     self._batch_size = batch_size
     self._texts = encoder_answers.Texts(
-      vocabulary, converter.separators, length, report, converter.cls_place
+      vocabulary,
+      converter.separators,
+      length,
+      report,
+      converter.cls_place,
+      converter.first_new_id,
     )
     converter = converter.of_texts()
     self._batch = encoder_answers.Rows(

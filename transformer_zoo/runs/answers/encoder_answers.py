@@ -283,6 +283,7 @@ class Texts:
     length: The most tokens of a row; the longer text loses its end.
     report: A function that is called with a sentence on texts that are cut.
     cls_place: Where [CLS] stands, as in `forms.Frame.of`.
+    first_new_id: As in `forms.Frame.of`.
   """
 
   vocabulary: Vocabulary
@@ -290,6 +291,7 @@ class Texts:
   length: int
   report: Callable[[str], None]
   cls_place: str = "first"
+  first_new_id: int | None = None
 
   def rows(self, texts: Sequence[Sequence[str]], first: int) -> list[forms.Row]:
     """Returns a row for each one or two texts.
@@ -301,7 +303,9 @@ class Texts:
     Raises:
       UserError: A mask stands behind the last token that is read.
     """
-    frame = forms.Frame.of(self.vocabulary, self.separators, self.cls_place)
+    frame = forms.Frame.of(
+      self.vocabulary, self.separators, self.cls_place, self.first_new_id
+    )
     rows, cut = [], []
     for number, segments in enumerate(texts, first + 1):
       ids = [self._pieces(text) for text in (*segments, "")[:2]]
