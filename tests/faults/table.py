@@ -338,6 +338,18 @@ _ARCHITECTURES = _of(
 _OBJECTIVES = _of(
   "transformer_zoo/objectives",
   (
+    "encoder.py",
+    'is_own_BL = batch["encoder_heads"] == number',
+    'is_own_BL = batch["encoder_heads"] >= 0',
+    "objectives/multi_task_test.py",
+  ),
+  (
+    "encoder.py",
+    "apart = {task: term.replace(scale=0.0) for task, term in found.items()}",
+    "apart = found",
+    "objectives/multi_task_test.py",
+  ),
+  (
     "embeddings.py",
     "scores_BC -= jnp.where(own_BC, self.margin, 0.0)",
     "scores_BC += jnp.where(own_BC, self.margin, 0.0)",
@@ -850,6 +862,12 @@ _DECODING = _of(
 
 _EVALUATION = _of(
   "transformer_zoo/evaluation",
+  (
+    "probes/suites.py",
+    "_joined(texts[:place]), texts[place].strip()",
+    "_joined(texts[: place + 1]), texts[place].strip()",
+    "evaluation/probes/suites_test.py",
+  ),
   (
     "metrics/classification.py",
     "predictions = np.where(valid, predictions, 1 - targets)",
