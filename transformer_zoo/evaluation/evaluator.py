@@ -199,7 +199,8 @@ class Evaluator:
     weight = max(sum(row["target_tokens"] for row in rows), 1)
     log_likelihoods = [row["log_likelihood"] for row in rows]
     result = TaskResult(
-      loss=-math.fsum(log_likelihoods) / weight,
+      # No "-0.0" of answers that have no likelihood.
+      loss=(0.0 - math.fsum(log_likelihoods)) / weight,
       accuracy=math.fsum(row["correct_tokens"] for row in rows) / weight,
       scores={},
       predictions=[],
