@@ -303,7 +303,10 @@ def evaluate(
   import lm_eval
   from lm_eval.tasks import TaskManager
 
-  manager = TaskManager(include_path=include_path)
+  # The package's own tasks take seconds to find.
+  manager = TaskManager(include_path=include_path, include_defaults=False)
+  if not {*tasks} <= {*manager.all_tasks}:
+    manager = TaskManager(include_path=include_path)
   for name in tasks:
     if name not in manager.all_tasks:
       raise UserError(

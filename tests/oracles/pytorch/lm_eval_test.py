@@ -15,6 +15,7 @@ from tests.golden import families
 from tests.oracles.pytorch import generation_test
 from tests.oracles.pytorch import huggingface
 from transformer_zoo.api import lm_eval_model
+from transformer_zoo.api.harness import harness
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 
@@ -147,18 +148,17 @@ def test_tasks_from_a_folder_land_in_a_file_of_scores(models, tmp_path, capsys):
   expected = simple_evaluate(
     theirs,
     tasks=names,
-    task_manager=TaskManager(include_path=str(tmp_path)),
+    task_manager=TaskManager(
+      include_path=str(tmp_path), include_defaults=False
+    ),
     bootstrap_iters=0,
   )["results"]
   for name, metrics in found["scores"].items():
     for metric, value in metrics.items():
       right = expected[name][f"{metric},none"]
       assert value == pytest.approx(right, rel=1e-5), (name, metric)
-
-
-def test_unknown_tasks_are_refused_by_name(models, tmp_path):
-  folder, _, _ = models
-  with pytest.raises(UserError, match="lm_eval has no task 'absent'"):
-    from transformer_zoo.api.harness import harness
-
-    harness(folder, "absent", output_dir=tmp_path)
+  if (
+    theirs.backend == "seq2seq"
+  ):  # Once: all tasks of the package are looked at.
+    with pytest.raises(UserError, match="lm_eval has no task 'absent'"):
+      harness(folder, "absent", output_dir=tmp_path)
