@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests import quick_compilation
 from tests.oracles.t5x import t5x_package
 
 t5x_package.require()
@@ -37,7 +38,7 @@ def trained(tmp_path_factory):
       *(f"--gin.{name}={value!r}" for name, value in bindings.items()),
     ],
     # Of the devices that tests make, T5X's default mesh would take all.
-    env={**os.environ, "XLA_FLAGS": ""},
+    env={**os.environ, "XLA_FLAGS": quick_compilation.FLAGS},
     cwd=ROOT,
     capture_output=True,
     text=True,
