@@ -13,6 +13,7 @@ import pytest
 
 from tests import rule_sets
 from tests import tiny_models
+from tests.golden import encoders
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.forecast import collectives
 from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
@@ -228,6 +229,42 @@ def test_lengths_on_several_devices_are_those_of_one(
   scores = f"tensor<{rows}x8x{length}x{length}xf32>"
   assert scores in found.lowered
   assert f"{length}x{length}" not in found.compiled.as_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "architecture", ["deberta_v3", "xlnet", "modernbert", "longt5"]
+)
+def test_other_attention_computes_the_same_where_lengths_are_divided(
+  architecture,
+):
+  """Distances between tokens, windows and summaries go across devices."""
+  model, converter = tiny_models.build(architecture)
+  params = tiny_models.random_parameters(model)
+  if model.offers.has_decoder:
+    batch = tiny_models.lay_out(
+      converter, tiny_models.random_examples(), packing=False, width=16
+    )
+  else:
+    batch = {
+      name: np.pad(array, ((0, 0), (0, -array.shape[1] % 2)))
+      if array.ndim == 2
+      else array
+      for name, array in encoders.batch_for(model).items()
+    }
+
+  def logits():
+    # Compiled anew: the mesh is no argument.
+    apply = functools.partial(model.apply, method="all_logits")
+    return jax.jit(apply)({"params": params}, batch)
+
+  expected = logits()
+  layout = partitioning_lib.Partitioning(sequence=2)
+  with layout.activate(layout.mesh(jax.devices()[:2])):
+    found = logits()
+  for mine, right in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+    scale = np.abs(right).max()
+    np.testing.assert_allclose(mine, right, rtol=0, atol=2e-6 * scale)
 
 
 @pytest.mark.slow
