@@ -40,7 +40,7 @@ ZOO_PEERS ?=
 
 .PHONY: quickstart test test-slow test-processes test-oracles \
   test-oracles-pytorch test-oracles-t5 docs install install-docs \
-  install-tests lint clean
+  install-oracles install-tests lint clean
 
 install: $(RUNTIME)
 
@@ -49,6 +49,10 @@ install-tests: $(TESTING) $(LIBTPU)
 
 # Sphinx, for `make docs`.
 install-docs: $(DOCUMENTING)
+
+# The originals that `make test-oracles` compares with.
+install-oracles: $(ORACLES) $(T5_PACKAGE) $(MESH_TENSORFLOW) \
+  $(if $(ZOO_PEERS),$(T5X))
 
 quickstart: $(RUNTIME)
 	$(VENV)/bin/zoo ablate quickstart --suite first_look --jobs 2
@@ -82,7 +86,7 @@ test-oracles-pytorch: $(ORACLES)
 
 # With the tasks of the t5 package, with Mesh TensorFlow, with T5X where its
 # sources are.
-test-oracles-t5: $(ORACLES) $(T5_PACKAGE) $(MESH_TENSORFLOW) $(if $(ZOO_PEERS),$(T5X))
+test-oracles-t5: install-oracles
 	PYTHONPATH=$(abspath $(MESH_TENSORFLOW))$(if $(ZOO_PEERS),:$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
 	  $(PYTEST) --ignore=tests/oracles/pytorch tests/oracles
 
