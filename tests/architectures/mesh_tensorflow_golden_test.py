@@ -12,7 +12,7 @@ from tests.golden import variants
 
 
 @pytest.mark.parametrize(
-  ("name", "gradient"), variants.cases(golden.VARIANTS, golden.VARIANTS)
+  ("name", "gradient"), variants.cases(golden.VARIANTS, golden.ONE_OF_EACH_KIND)
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
   compute = variants.of_scanned(variants.outputs_with_costs, gradient=gradient)

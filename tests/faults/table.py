@@ -924,8 +924,8 @@ _EVALUATION = _of(
   ),
   (
     "evaluator.py",
-    "loss=-math.fsum(log_likelihoods) / weight,",
-    "loss=-math.fsum(log_likelihoods) / len(rows),",
+    "loss=(0.0 - math.fsum(log_likelihoods)) / weight,",
+    "loss=(0.0 - math.fsum(log_likelihoods)) / len(rows),",
     "evaluation/evaluator_test.py",
   ),
   (

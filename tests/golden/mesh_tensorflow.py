@@ -93,6 +93,13 @@ VARIANTS = {
     LAYER_NORM,
   ),
 }
+# One modification of each kind.
+ONE_OF_EACH_KIND = (
+  *("vanilla", "rezero", "product_keys", "factorized", "adaptive_softmax"),
+  *("switch_balanced", "mixture_of_experts_balanced", "mixture"),
+  *("synthesizer_dense_plus_alpha", "talking_heads", "dynamic_convolution"),
+  *("transparent_attention", "funnel"),
+)
 # Rows whose padding the original counts elsewhere: in balancing losses, and in
 # a mean of states in which a text ends.
 LENGTHS = {

@@ -490,7 +490,7 @@ def test_submissions_that_are_refused(evaluate, tmp_path, words, sentence):
 def test_a_folder_that_cannot_be_written(evaluate, tmp_path):
   (tmp_path / "file").write_text("")
   _, error = evaluate(f"--output_dir={tmp_path / 'file'}", refused=True)
-  assert "predictions cannot be written into " in error
+  assert "results cannot be written into " in error
   assert "choose another folder with --output_dir" in error
 
 

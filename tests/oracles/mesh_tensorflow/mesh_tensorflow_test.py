@@ -19,13 +19,6 @@ from tests.golden import mesh_tensorflow as golden
 from tests.golden import variants
 from tests.oracles.mesh_tensorflow import run
 
-LIVE = (
-  *("vanilla", "rezero", "product_keys", "factorized", "adaptive_softmax"),
-  *("switch_balanced", "mixture_of_experts_balanced", "mixture"),
-  *("synthesizer_dense_plus_alpha", "talking_heads", "dynamic_convolution"),
-  *("transparent_attention", "funnel"),
-)
-
 
 @pytest.fixture(scope="module")
 def original():
@@ -38,7 +31,7 @@ def original():
     yield lambda *given: process.submit(run.outputs, *given).result()
 
 
-@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("name", golden.ONE_OF_EACH_KIND)
 def test_logits_loss_and_gradient_are_those_that_are_recorded(name, original):
   _, params, batch = golden.setting(name)
   found = original(name, traverse_util.flatten_dict(params, sep="/"), batch)

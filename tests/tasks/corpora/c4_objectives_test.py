@@ -30,6 +30,7 @@ RENAMED = {
     f"electra_{name}": "c4_v220_electra"
     for name in ("15", "all_tokens_mlm", "replace_mlm", "two_stage")
   },
+  "elmo": "c4_v220_left_to_right",
   "spanbert_1seq": "c4_v220_spanbert",
   "iid_15": "c4_v220_iid_denoising",
   "span_3": "c4_v220_span_corruption",
