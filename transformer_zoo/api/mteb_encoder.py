@@ -19,6 +19,7 @@ from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta
 import numpy as np
 
+from transformer_zoo.api import configurations
 from transformer_zoo.api.model import Model
 from transformer_zoo.errors import UserError
 
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 
 
 class Encoder(AbsEncoder):
-  """Gives the vectors of `Model.embed`, which tasks compare by the cosine."""
+  """Gives the vectors of `Model.embed`, which tasks compare by the cosine.
+
+  Of the prompts of a directory of sentence-transformers, MTEB chooses by the
+  names of the task and of the kind of text, as "query".
+  """
 
   def __init__(self, model: Model, **embedding: Any):
     """Wraps a model that `zoo.load` opened.
@@ -42,6 +47,8 @@ class Encoder(AbsEncoder):
     """
     self.model = model
     self._embedding = embedding
+    folder = str(model.inference.checkpoint[0])
+    self.model_prompts = configurations.prompts_beside(folder).get("prompts")
     self.mteb_model_meta = ModelMeta.create_empty(
       overwrites={"name": f"transformer_zoo/{_name(model)}"}
     )
@@ -60,15 +67,18 @@ class Encoder(AbsEncoder):
 
     Args:
       inputs: Batches with a list of `text` each.
-      task_metadata: The task, of which nothing is needed.
+      task_metadata: The task, whose name may choose a prompt.
       hf_split: The name of its split.
       hf_subset: The name of its part.
       prompt_type: Whether the texts are queries or documents.
       **options: Options of models of other kinds.
     """
-    del task_metadata, hf_split, hf_subset, prompt_type, options
+    del hf_split, hf_subset, options
     texts = [text for batch in inputs for text in batch["text"]]
-    return self.model.embed(texts, **self._embedding)
+    prompt = {}
+    if self.model_prompts:
+      prompt["prompt"] = self.get_prompt_name(task_metadata, prompt_type)
+    return self.model.embed(texts, **prompt | self._embedding)
 
 
 def _name(model: Model) -> str:

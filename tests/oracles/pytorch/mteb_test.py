@@ -5,6 +5,7 @@ import json
 import datasets
 from mteb.abstasks.sts import AbsTaskSTS
 from mteb.abstasks.task_metadata import TaskMetadata
+from mteb.types import PromptType
 import numpy as np
 import pytest
 import scipy.stats
@@ -12,6 +13,7 @@ import transformers
 
 import transformer_zoo as zoo
 from transformer_zoo.api.harness import harness
+from transformer_zoo.api.mteb_encoder import Encoder
 
 ROWS = [
   ("a cat sat", "a cat sits", 4.0),
@@ -67,6 +69,28 @@ def model(tmp_path):
     json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
   )
   return zoo.load(folder, BATCH_SIZE=8)
+
+
+def test_prompts_are_chosen_by_the_kind_of_text(task, model, tmp_path):
+  folder = tmp_path / "bert"
+  (folder / "config_sentence_transformers.json").write_text(
+    json.dumps({"prompts": {"query": "ask ", "Summarization": "sum "}})
+  )
+  encoder = Encoder(model)
+  found = {
+    kind: encoder.encode(
+      [{"text": ["a cat"]}],
+      task_metadata=task.metadata,
+      hf_split="test",
+      hf_subset="default",
+      prompt_type=kind,
+    )
+    for kind in (None, PromptType.query)
+  }
+  np.testing.assert_array_equal(found[None], model.embed(["a cat"]))
+  np.testing.assert_array_equal(
+    found[PromptType.query], model.embed(["ask a cat"])
+  )
 
 
 def test_scores_are_those_of_the_vectors(task, model, tmp_path):
