@@ -1,5 +1,6 @@
 """Several tasks with a head each: whose examples move what, and how much."""
 
+import dataclasses
 import functools
 
 import jax
@@ -20,6 +21,7 @@ from transformer_zoo.modules.heads import ClassLogits
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives import terms
+from transformer_zoo.runs import inputs
 from transformer_zoo.training import step as step_lib
 
 BYTES = Vocabulary("bytes")
@@ -54,7 +56,9 @@ def batch_of(rows, converter=CONVERTER):
     text = {"label": label, "second_lengths": [1, 2], "choices": ["a", "b"]}
     row, _ = form({"first": first, "second": second}, text, 0)
     row.setdefault("segment_lengths", np.array([len(row["inputs"])], np.int32))
-    row["heads"] = np.full(len(row["inputs"]), [*HEADS].index(task), np.int32)
+    row["heads"] = np.full(
+      len(row["inputs"]), sorted(HEADS).index(task), np.int32
+    )
     made.append(row)
   examples = {name: Ragged.of([row[name] for row in made]) for name in made[0]}
   return converter(
@@ -163,10 +167,20 @@ def test_heads_and_their_forms_are_named_together(settings, message):
     converters.Encoder(**{"form": "heads", "heads": HEADS, **settings})
 
 
-def test_a_model_without_the_head_of_a_task_is_refused():
-  objective = encoder.MultiTaskObjective({"taste": encoder.ClassLoss()})
+def test_heads_losses_and_forms_have_to_be_of_the_same_tasks():
+  """Numbers of tasks follow from their names: none may be missing."""
+  model, _ = model_and_params()
+  inputs.check_converter(model, CONVERTER)
+  encoder.MultiTaskObjective(LOSSES).check(model)
   with pytest.raises(UserError, match="the model has no head 'taste'"):
-    objective.check(model_and_params()[0])
+    encoder.MultiTaskObjective({"taste": encoder.ClassLoss()}).check(model)
+  few = {task: LOSSES[task] for task in ("colour", "size")}
+  with pytest.raises(UserError, match="has the head 'next', and MultiTaskObj"):
+    encoder.MultiTaskObjective(few).check(model)
+  with pytest.raises(UserError, match="has the heads colour, next, size, and"):
+    inputs.check_converter(
+      model, dataclasses.replace(CONVERTER, heads={"colour": "classes"})
+    )
 
 
 @pytest.mark.slow

@@ -120,20 +120,25 @@ class MultiTaskObjective(Objective):
   loss of each task alone is reported too.
 
   Attributes:
-    losses: The loss of each task by its name, which is its head's, in the order
-      of `EncoderFeatures.heads`. Their own heads are not read.
+    losses: The loss of each task by its name, which is its head's; their own
+      heads are not read.
   """
 
   losses: Mapping[str, EncoderLoss]
 
   def check(self, model: nn.Module) -> None:
-    """Raises UserError for a model that lacks the head of a task."""
+    """Raises UserError for a model that has other heads than the tasks'."""
     EncoderObjective([*self._by_head().values()]).check(model)
+    if others := sorted({*model.offers.heads} - {*self.losses}):
+      raise UserError(
+        f"the model has the head {others[0]!r}, and MultiTaskObjective.losses "
+        f"has {', '.join(map(repr, self.losses))}; name a loss for each head"
+      )
 
   def _by_head(self) -> dict[str, EncoderLoss]:
     return {
       task: dataclasses.replace(loss, head=task, scale=1.0)
-      for task, loss in self.losses.items()
+      for task, loss in sorted(self.losses.items())
     }
 
   def __call__(

@@ -358,6 +358,19 @@ def check_converter(model: nn.Module, converter: converters.Converter) -> None:
       "objective whose examples that lays out"
     )
   _check_token_types(model, converter)
+  _check_heads(model, converter)
+
+
+def _check_heads(model: nn.Module, converter: converters.Converter) -> None:
+  """Raises UserError for other tasks than those that a model has heads for."""
+  tasks = getattr(converter, "heads", {})
+  for member in model.offers.members or (model,):
+    if tasks and {*member.offers.heads} != {*tasks}:
+      raise UserError(
+        f"the model has the heads {', '.join(sorted(member.offers.heads))}, "
+        f"and EncoderFeatures.heads are {', '.join(sorted(tasks))}; name the "
+        "same tasks in Heads.parts"
+      )
 
 
 def _check_token_types(

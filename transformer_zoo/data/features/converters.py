@@ -473,8 +473,8 @@ class Encoder(Converter):
       anchor, its positive, and hard negatives. Each has at most an equal share
       of the row.
     heads: The form of each task in the form "heads", whose name is its head's.
-      `encoder_heads` has the number of its task in this order at each token,
-      and -1 at padding.
+      `encoder_heads` has the number of its task at each token, by the order of
+      their names, and -1 at padding.
     head: The name of the head that answers one form; None for the form's own.
   """
 

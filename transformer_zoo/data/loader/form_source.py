@@ -64,7 +64,7 @@ class FormSource:
     self.layout = task.form["form"]
     # The number of the task among those that one model has a head for.
     self._head = (
-      [*converter.heads].index(task.name) if converter.heads else None
+      sorted(converter.heads).index(task.name) if converter.heads else None
     )
     # A row has one answer that is a span, whatever task it is of.
     self._labels = ()

@@ -13,7 +13,7 @@ class OfTasks:
   """Reads the head that is named after a task.
 
   Attributes:
-    scorers: The scorer of each task, in the order of the converter's `heads`.
+    scorers: The scorer of each task, in the order of their names.
   """
 
   scorers: Mapping[str, Scorer]

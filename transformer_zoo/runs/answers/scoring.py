@@ -153,7 +153,7 @@ def make_encoder_scorer(
     return OfTasks(
       {
         task: make_encoder_scorer(model, converter.of_task(task), scorer)
-        for task in converter.heads
+        for task in sorted(converter.heads)
       }
     )
   form = converter.form
