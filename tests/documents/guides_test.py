@@ -133,7 +133,7 @@ def test_forms_of_rows(folder, capsys):
   seqio = pytest.importorskip("seqio")
   (source,) = blocks("forms", "python")
   (folder / "my_forms.py").write_text(source)
-  (words,) = commands(guide("forms"))
+  words, *_ = commands(guide("forms"))
   assert cli.main(words[1:]) == 0
   (line,) = re.findall(r"```\n(form .*)\n```", guide("forms"))
   assert line in capsys.readouterr().out.splitlines()
