@@ -36,7 +36,7 @@ class TwoEncoders(EncoderOnly):
     deterministic: bool = True,
     embedder: nn.Module | None = None,
   ) -> jax.Array:
-    """As `EncoderOnly.hidden`; texts are told apart by `encoder_segment_ids`.
+    """As `EncoderOnly.hidden`; `encoder_segment_ids` separate the texts.
 
     A batch without these has one text in a row, a first one.
     """

@@ -67,7 +67,7 @@ class TextVectors(nn.Module):
 
   Attributes:
     pool: "first", "mean" or "last", as of `pooled`. The first output of a
-      decoder that reads the text is "first" too (`parts/reading_decoder.gin`).
+      decoder that reads the text is "first" too (`parts/decoder_vectors.gin`).
     projection: A `Pooler` that goes over the pooled vectors, or None.
     projects_in_training_only: Whether the projection is left out where there is
       no dropout, as in SimCSE without labels (Gao et al. 2021, section 3).

@@ -5,7 +5,7 @@ gives targets and weights place by place and, as `encoder_predicted_places`, the
 few places of a row that have a weight; logits are computed of these alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 import functools
 from typing import Protocol
@@ -57,14 +57,9 @@ class EncoderObjective(Objective):
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that lacks a head that a loss needs."""
-    if model.offers.has_decoder:
-      raise UserError(
-        f"train.objective is @EncoderObjective(), but {type(model).__name__} "
-        "has no heads that it could learn; bind @SequenceToSequence(), or "
-        "choose an encoder like architectures/bert.gin"
-      )
-    for each in (*self.losses, *self.auxiliary):
-      model.check_head(each.head)
+    _check_heads(
+      self, model, [each.head for each in (*self.losses, *self.auxiliary)]
+    )
 
   def __call__(
     self,
@@ -89,6 +84,20 @@ class EncoderObjective(Objective):
       each.head: each(logits, batch) for each in (*self.losses, *self.auxiliary)
     }
     return of_heads | of_parts
+
+
+def _check_heads(
+  objective: Objective, model: nn.Module, heads: Iterable[str]
+) -> None:
+  """Raises UserError for a model that lacks one of the heads."""
+  if model.offers.has_decoder:
+    raise UserError(
+      f"train.objective is @{type(objective).__name__}(), but "
+      f"{type(model).__name__} has no heads that it could learn; bind "
+      "@SequenceToSequence(), or choose an encoder like architectures/bert.gin"
+    )
+  for head in heads:
+    model.check_head(head)
 
 
 def _logits_of(
@@ -128,7 +137,7 @@ class MultiTaskObjective(Objective):
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that has other heads than the tasks'."""
-    EncoderObjective([*self._by_head().values()]).check(model)
+    _check_heads(self, model, self.losses)
     if others := sorted({*model.offers.heads} - {*self.losses}):
       raise UserError(
         f"the model has the head {others[0]!r}, and MultiTaskObjective.losses "
