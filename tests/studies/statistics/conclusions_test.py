@@ -60,7 +60,8 @@ def test_the_mean_of_columns_is_compared_without_losses(judge):
     np.array([71, 71.2, 71.4]), np.array([50, 50.2, 50.4])
   )
   assert found.verdicts == [
-    "Conclusions of the publication (2): holds 2, reversed 0, undecided 0.",
+    "Conclusions of the publication (2): holds 2, reversed 0, cannot be "
+    "told 0, not run 0.",
     "A rate of 15 % is not worse than 10 %: holds. 15% − 10% (mean of columns; "
     "not worse, margin 3): +1.00 (+0.55 to +1.45).",
     "A rate of 15 % before 50 %: holds. 15% − 50% (mean of columns; better): "
@@ -68,7 +69,7 @@ def test_the_mean_of_columns_is_compared_without_losses(judge):
   ]
 
 
-def test_the_opposite_is_reversed_and_noise_is_undecided(judge):
+def test_the_opposite_is_reversed_and_noise_cannot_be_told(judge):
   found = judge(_RATES, (80, 80.2, 80.4), (70, 70.2, 70.4), (40, 70, 95))
   assert [one.verdict for one in found.judged] == [
     Verdict.REVERSED,

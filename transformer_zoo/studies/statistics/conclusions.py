@@ -36,7 +36,8 @@ class Verdict(enum.Enum):
 
   HOLDS = "holds"
   REVERSED = "reversed"
-  OPEN = "undecided"
+  OPEN = "cannot be told"
+  NOT_RUN = "not run"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,14 +76,19 @@ class Judged:
     return f"{text} ({' to '.join(ends)})"
 
   @property
-  def sentence(self) -> str:
-    """The conclusion, its verdict and what it rests on."""
+  def comparison(self) -> str:
+    """The rows, the column, and the relation that they should have."""
     relation = self.conclusion.relation
     if relation in ("slightly worse", "equal", "not worse"):
       relation += f", margin {MARGIN:.0f}"
+    return f"{self.compared} ({self.column}; {relation})"
+
+  @property
+  def sentence(self) -> str:
+    """The conclusion, its verdict and what it rests on."""
     return (
-      f"{self.conclusion.claim}: {self.verdict.value}. {self.compared} "
-      f"({self.column}; {relation}): {self.measured}."
+      f"{self.conclusion.claim}: {self.verdict.value}. {self.comparison}: "
+      f"{self.measured}."
     )
 
 
@@ -151,9 +157,12 @@ def of_interval(relation: str, estimate: inference.Estimate | None) -> Verdict:
 
   Args:
     relation: One of `published.RELATIONS` but "cheaper".
-    estimate: The difference with its interval; it has none with a single seed.
+    estimate: The difference with its interval, which a single seed lacks; None
+      where no seed has all rows.
   """
-  if estimate is None or estimate.low is None or estimate.p_value is None:
+  if estimate is None:
+    return Verdict.NOT_RUN
+  if estimate.low is None or estimate.p_value is None:
     return Verdict.OPEN
   low, high = estimate.low, estimate.high
   holds, is_reversed = {
@@ -169,7 +178,9 @@ def of_interval(relation: str, estimate: inference.Estimate | None) -> Verdict:
 
 
 def _of_cost(cost: float | None) -> Verdict:
-  if cost is None or budgets_lib.is_equal(cost):
+  if cost is None:
+    return Verdict.NOT_RUN
+  if budgets_lib.is_equal(cost):
     return Verdict.OPEN
   return Verdict.HOLDS if cost < 1 else Verdict.REVERSED
 
