@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 
@@ -63,14 +64,15 @@ def describe_environment() -> dict:
 
   Returns:
     A dictionary for JSON: the entries of `describe_software`, and `platform`,
-    `cpu_count`, `memory_gib` (of the machine; None where the system does not
-    report it), `devices` (`backend`, `kind`, `count`, `process_count`) and
-    `variables` (set environment variables of JAX and XLA).
+    `processor`, `cpu_count`, `memory_gib` (of the machine; None where the
+    system does not report them), `devices` (`backend`, `kind`, `count`,
+    `process_count`) and `variables` (set environment variables of JAX and XLA).
   """
   devices = jax.devices()
   return {
     **describe_software(),
     "platform": platform.platform(),
+    "processor": _processor(),
     "cpu_count": _cpu_count(),
     "memory_gib": _memory_gib(),
     "devices": {
@@ -102,6 +104,13 @@ def _version(package: str) -> str | None:
     return importlib.metadata.version(package)
   except importlib.metadata.PackageNotFoundError:
     return None
+
+
+def _processor() -> str | None:
+  path = pathlib.Path("/proc/cpuinfo")  # Linux; platform names the kind there.
+  text = path.read_text(encoding="utf-8") if path.exists() else ""
+  named = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+  return named[1] if named else platform.processor() or None
 
 
 def _cpu_count() -> int:

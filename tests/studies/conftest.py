@@ -162,6 +162,7 @@ def train(runs):
         "python": "3.11.1",
         "packages": {"jax": "0.10", "seqio": None},
         "platform": "Linux",
+        "processor": "a fast one",
         "cpu_count": 2,
         "memory_gib": 8.0,
         "devices": {"backend": "cpu", "kind": "cpu", "count": 1},

@@ -17,10 +17,17 @@ class Environment:
   Attributes:
     content: The content of their `environment.json`.
     num_runs: The number of these runs.
+    seconds: The computing time of those that have finished.
   """
 
   content: Mapping
   num_runs: int
+  seconds: float
+
+  @property
+  def core_hours(self) -> float:
+    """The computing time, for each core that a run may use."""
+    return self.seconds * (self.content.get("cpu_count") or 1) / 3600
 
   @property
   def commit(self) -> str:
@@ -59,6 +66,8 @@ class Environment:
     git, packages = (self.content.get(k) or {} for k in ("git", "packages"))
     cores = self.content.get("cpu_count")
     words = f"{cores} CPU core{'' if cores == 1 else 's'}"
+    if processor := self.content.get("processor"):
+      words += f" ({processor})"
     if "cpu" not in self.devices:
       words = f"{self.devices}, {words}"
     commit = git.get("commit", "")[:_COMMIT_LETTERS]
@@ -70,11 +79,15 @@ class Environment:
 
 def read(study: StudyResults) -> list[Environment]:
   """Returns the environments of the runs, equal ones once."""
-  counts = {}
+  found = {}
   for run in study.runs:
     path = run.folder / _FILE
     if path.exists() and not run.shared:
       text = path.read_text(encoding="utf-8")
       if text.rstrip().endswith("}"):  # Else it is being written.
-        counts[text] = counts.get(text, 0) + 1
-  return [Environment(json.loads(text), n) for text, n in counts.items()]
+        seconds = (run.result or {}).get("seconds", 0.0)
+        found.setdefault(text, []).append(seconds)
+  return [
+    Environment(json.loads(text), len(seconds), sum(seconds))
+    for text, seconds in found.items()
+  ]
