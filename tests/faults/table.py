@@ -1076,6 +1076,18 @@ _STUDIES = _of(
     "base.mean - base.deviation,",
     "studies/report",
   ),
+  (
+    "report/site.py",
+    "if old.version < new.version:",
+    "if old.version <= new.version:",
+    "studies/report",
+  ),
+  (
+    "report/site.py",
+    "<= max(1, _VERDICTS.index(before)):",
+    "<= _VERDICTS.index(before):",
+    "studies/report",
+  ),
 )
 
 _FORECAST = _of(

@@ -76,8 +76,7 @@ def test_a_folder_of_studies_has_a_line_for_each(reported):
 @pytest.mark.slow
 def test_each_is_told_in_brief(reported):
   studies, _ = reported
-  brief = (studies / "tiny-two" / "summary.md").read_text()
-  assert brief.strip() in (studies / "index.md").read_text()
+  _, brief = (studies / "index.md").read_text().split("## tiny, two")
   assert "Mean ± standard deviation over 3 seeds" in brief
   assert "[83.28]" not in brief and "[−2.01]" in brief  # Of other tasks.
   assert "Largest difference from the baseline: Sentiment " in brief
@@ -94,7 +93,7 @@ def test_pages_of_studies_and_their_index_lead_to_one_another(reported):
   assert "Does &lt;more&gt; fine-tuning help?" in page
   failure = "longer / seed 1 / similarity / finetune: FloatingPointError: loss"
   assert failure in page
-  assert f"- {failure}" in (studies / "other10-two" / "summary.md").read_text()
+  assert f"- {failure}" in (studies / "index.md").read_text()
   paths = re.findall(r'href="([^#"]+)"', page)
   assert set(paths) == {"other10-two/report.html", "tiny-two/report.html"}
   for path in paths:
@@ -149,6 +148,19 @@ def test_a_damaged_result_is_named(studies, capsys):
   capsys.readouterr()
   assert cli.main(["report", str(studies)]) == 2
   assert f"{result} has no scores, so neither zoo" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_studies_of_several_folders_are_published(studies, tmp_path, capsys):
+  given = [str(studies / name) for name in ("tiny-two", "other10-two")]
+  folder = tmp_path / "results"
+  assert cli.main(["report", *given, "--publish", str(folder)]) == 0
+  assert capsys.readouterr().out.endswith(f"\n{folder / 'index.md'}\n")
+  page = (folder / "tiny.md").read_text()
+  # 21 runs of 61 seconds, of 2 cores each.
+  assert "0.71 core hours; commit ffffffffff with local changes" in page
+  assert "2 CPU cores (a fast one), jax 0.10; 20" in page
+  assert "9 finished, 1 failed" in (folder / "other10.md").read_text()
 
 
 def test_a_folder_without_studies(tmp_path, capsys):

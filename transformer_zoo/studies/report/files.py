@@ -11,7 +11,6 @@ from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import scores_section
-from transformer_zoo.studies.report import summary
 from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.comparison import Comparison
@@ -33,8 +32,7 @@ _RANKING = (
 def write(analysis: Analysis) -> str:
   """Writes tables and statistics into the study's folder.
 
-  `table.md`, `summary.md`, `table.csv`, `table.tex`, `differences.csv` and
-  `agreement.csv`.
+  `table.md`, `table.csv`, `table.tex`, `differences.csv` and `agreement.csv`.
 
   Returns:
     The text of `table.md`.
@@ -42,7 +40,6 @@ def write(analysis: Analysis) -> str:
   study, table = analysis.study, analysis.table
   texts = {
     "table.md": markdown.study_table(analysis),
-    "summary.md": summary.to_markdown(analysis),
     "table.csv": to_csv(study, table),
     "table.tex": to_latex(analysis),
     "differences.csv": differences_csv(analysis.comparison),

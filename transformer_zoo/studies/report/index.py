@@ -82,7 +82,7 @@ def folders(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
       f"{results.STUDY_FILE}, nor that above the folders of studies, which is "
       "the --output_dir of `zoo ablate`"
     )
-  return sorted(found, key=_in_order)
+  return sorted(found, key=lambda path: in_order(path.name))
 
 
 def check_versions(studies: Iterable[StudyResults]) -> None:
@@ -141,7 +141,7 @@ def to_html(analyses: Sequence[Analysis]) -> str:
         "title": summary.title(one.study),
         "question": one.study.question,
         "href": _address(one.study),
-        "sentences": summary.sentences(one),
+        "sentences": [*summary.sentences(one), *one.verdicts],
         "broken": [run.sentence for run in one.study.broken()],
         "cost": summary.cost(one.study),
         "command": one.study.command,
@@ -284,7 +284,7 @@ def _address(study: StudyResults) -> str:
   return f"{study.folder.name}/{report.REPORT_FILE}"
 
 
-def _in_order(path: pathlib.Path) -> list:
-  """Sorts by name, table2 before table10."""
-  parts = re.split(r"(\d+)", path.name)
+def in_order(name: str) -> list:
+  """Returns what names are sorted by, table2 before table10."""
+  parts = re.split(r"(\d+)", name)
   return [int(part) if part.isdigit() else part for part in parts]

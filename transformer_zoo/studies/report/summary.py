@@ -28,8 +28,8 @@ def to_markdown(analysis: Analysis) -> str:
     f"## {title(study)}",
     tables.plain(study.question),
     tables.to_markdown(scores_section.scores(analysis)),
-    _explained(analysis),
-    markdown.listed(sentences(analysis)),
+    legend(analysis),
+    markdown.listed([*sentences(analysis), *analysis.verdicts]),
     cost(study),
     markdown.listed(run.sentence for run in study.broken()),
     markdown.listed(analysis.gaps),
@@ -39,14 +39,13 @@ def to_markdown(analysis: Analysis) -> str:
 
 
 def sentences(analysis: Analysis) -> list[str]:
-  """Returns the conclusions and their agreement with the publication."""
+  """Returns what is concluded, also beside the published figures."""
   uneven = budgets.warning(analysis.study, analysis.budgets)
   lines = (analysis.answer, analysis.summary, uneven, analysis.power)
   return [
     *filter(None, lines),
     *_concluded(analysis),
     *analysis.beside_published,
-    *analysis.verdicts,
   ]
 
 
@@ -70,7 +69,8 @@ def _concluded(analysis) -> Iterator[str]:
     yield f"{table.labels[row]}: {', '.join(differences)}."
 
 
-def _explained(analysis) -> str:
+def legend(analysis: Analysis) -> str:
+  """Returns the sentence that explains the table."""
   study = analysis.study
   seeds = len(study.seeds)
   words = "One seed; bold the best of the column"

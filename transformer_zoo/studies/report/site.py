@@ -1,0 +1,479 @@
+"""Results as pages of a site: `zoo report --publish FOLDER`.
+
+A folder of results has of each study `<study>.json`, which is all that its page
+shows, so that pages and index are written again where the runs are gone, also
+those of other studies. Written by hand in it, and left as they are: `text`, the
+lines that stand below a table, and `notes`, sentences on reversed conclusions
+by their claims. `<study>.md` and `index.md` follow from these files alone.
+A section of an older version of a suite moves to the end of `archive.md`.
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import datetime
+import functools
+import json
+import os
+import pathlib
+import re
+from typing import Any
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.studies import published
+from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.execution import json_files
+from transformer_zoo.studies.execution import run_progress
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.report import environments
+from transformer_zoo.studies.report import figures
+from transformer_zoo.studies.report import index
+from transformer_zoo.studies.report import markdown
+from transformer_zoo.studies.report import scores_section
+from transformer_zoo.studies.report import summary
+from transformer_zoo.studies.report import tables
+from transformer_zoo.studies.statistics.analysis import Analysis
+from transformer_zoo.studies.statistics.conclusions import Judged
+from transformer_zoo.studies.statistics.conclusions import Verdict
+from transformer_zoo.studies.statistics.wording import compact
+
+INDEX_FILE = "index.md"
+ARCHIVE_FILE = "archive.md"
+_IMAGES = "images"
+
+_REVERSED = Verdict.REVERSED.value
+_VERDICTS = tuple(verdict.value for verdict in Verdict)
+_HEAD = ("study", "question", "suite", "seeds", *_VERDICTS, "core hours")
+
+_INTRODUCTION = (
+  "Each study trains Transformers that differ in one thing at a time, from the "
+  "same data and with the same seeds, and asks what a paper asked with them. "
+  "Its page has the table with deviations over seeds, the published figures "
+  "beside it, what can be concluded, what it cost and the command that makes "
+  "it.",
+  "Budgets are small and tasks are others than the published ones, so levels "
+  "do not compare with print, and directions do. What a paper concludes of its "
+  "table is compared as data: a conclusion *holds* if the 95 % interval of "
+  "our own difference lies where the paper says, is *reversed* if it lies on "
+  "the other side, and *cannot be told* if it includes both, or with one seed.",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Section:
+  """A study on one suite, as its page shows it.
+
+  Attributes:
+    suite: The name of the suite.
+    version: The version of the suite.
+    seeds: The number of seeds.
+    row_flops: The training FLOPs of the baseline with one seed; None if they
+      were not counted.
+    core_hours: The computing time of all runs for each core; None if unknown.
+    head: The titles of the table's columns.
+    lines: The label and the cells of each row, a cell the fields of
+      `tables.Cell` that are not empty.
+    legend: The sentences that explain the table.
+    text: Lines of Markdown, by hand.
+    sentences: What the numbers say, in words.
+    verdicts: The conclusions of the publication: `claim`, `verdict`,
+      `comparison` and the `measured` difference.
+    cost: What the runs cost, in words.
+    command: The command that makes the runs.
+  """
+
+  suite: str
+  version: int
+  seeds: int
+  row_flops: float | None
+  core_hours: float | None
+  head: Sequence[str]
+  lines: Sequence[Sequence[Any]]
+  legend: str
+  text: Sequence[str] = ()
+  sentences: Sequence[str]
+  verdicts: Sequence[Mapping[str, str]]
+  cost: str
+  command: str
+
+  @property
+  def title(self) -> str:
+    """The name and the version of the suite."""
+    return f"{self.suite} (version {self.version})"
+
+  @property
+  def budget(self) -> float:
+    """The FLOPs of a row, 0 if they were not counted."""
+    return self.row_flops or 0.0
+
+  @property
+  def table(self) -> tables.Table:
+    """The scores of all rows."""
+    lines = [
+      [label, *(tables.Cell(**cell) for cell in line)]
+      for label, *line in self.lines
+    ]
+    return tables.Table(head=self.head, lines=lines)
+
+  def count(self, verdict: str) -> int:
+    """Returns the number of conclusions with a verdict."""
+    return sum(one["verdict"] == verdict for one in self.verdicts)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Page:
+  """A study on all suites that it has results of.
+
+  Attributes:
+    study: The name of the study.
+    question: The question that it asks.
+    published: The key of the published table, or "".
+    notes: Sentences on reversed conclusions by their claims, by hand.
+    sections: The suites in the order of their names.
+  """
+
+  study: str
+  question: str
+  published: str
+  notes: Mapping[str, str]
+  sections: Sequence[Section]
+
+
+def publish(
+  folder: str | os.PathLike[str], analyses: Sequence[Analysis]
+) -> pathlib.Path:
+  """Writes the pages and the index of a folder of results.
+
+  Args:
+    folder: The folder of the pages.
+    analyses: Studies that are added to it, each in place of earlier results on
+      its suite.
+
+  Returns:
+    The path of the index.
+
+  Raises:
+    UserError: The folder has a study on a later version of its suite, or a
+      damaged file.
+  """
+  folder = pathlib.Path(folder)
+  folder.mkdir(parents=True, exist_ok=True)
+  for one in analyses:
+    _add(folder, one)
+  pages, archived = read(folder), (folder / ARCHIVE_FILE).exists()
+  for name, text in texts(pages, archived=archived).items():
+    (folder / name).write_text(text, encoding="utf-8")
+  for page in pages:
+    for section in page.sections:
+      figures.draw(folder / figure(page, section), section.table)
+  return folder / INDEX_FILE
+
+
+def read(folder: pathlib.Path) -> list[Page]:
+  """Reads the studies of a folder of results, in the order of their names.
+
+  Raises:
+    UserError: A file is damaged.
+  """
+  paths = sorted(folder.glob("*.json"), key=lambda p: index.in_order(p.stem))
+  return [_read(path) for path in paths]
+
+
+def texts(pages: Sequence[Page], *, archived: bool) -> dict[str, str]:
+  """Returns the text of each page, and of the index, by the file's name.
+
+  Args:
+    pages: All studies of the folder.
+    archived: Whether the folder has a page of older versions of suites.
+  """
+  found = {f"{page.study}.md": _page(page) for page in pages}
+  return found | {INDEX_FILE: _index(pages, archived)}
+
+
+def figure(page: Page, section: Section) -> str:
+  """Returns the path of a figure below the folder of results."""
+  return f"{_IMAGES}/{page.study}-{section.suite}.svg"
+
+
+def _read(path: pathlib.Path) -> Page:
+  content = json_files.read(path)
+  try:
+    sections = [Section(**section) for section in content.pop("sections")]
+    return Page(**content, sections=sections)
+  except (KeyError, TypeError, AttributeError) as error:
+    raise UserError(
+      f"{path} is not as zoo report --publish writes it "
+      f"({type(error).__name__}: {error}); remove it and publish it anew"
+    ) from error
+
+
+def _add(folder: pathlib.Path, analysis: Analysis) -> None:
+  """Writes a study into its JSON, in place of earlier results on its suite."""
+  study, new = analysis.study, _section(analysis)
+  path, sections, notes = folder / f"{study.name}.json", [], {}
+  if path.exists():
+    page = _read(path)
+    sections, notes = list(page.sections), page.notes
+  for old in [one for one in sections if one.suite == new.suite]:
+    if old.version > new.version:
+      raise UserError(
+        f"{study.folder} is of version {new.version} of suite {new.suite!r}, "
+        f"and {path} has version {old.version}; run the study again on that"
+      )
+    if old.version < new.version:
+      _move(folder, page, old)
+    else:
+      new = dataclasses.replace(new, text=old.text)
+    sections.remove(old)
+  page = Page(
+    study=study.name,
+    question=study.question,
+    published=study.published,
+    notes=notes,
+    sections=sorted([*sections, new], key=lambda s: index.in_order(s.suite)),
+  )
+  content = json.dumps(dataclasses.asdict(page), indent=1, ensure_ascii=False)
+  # A cell or a verdict is a line; strings have no line breaks of their own.
+  content = re.sub(
+    r"\{[^{}\[\]]*\}", lambda found: re.sub(r"\n\s*", " ", found[0]), content
+  )
+  path.write_text(content + "\n", encoding="utf-8")
+
+
+def _move(folder: pathlib.Path, page: Page, old: Section) -> None:
+  """Appends a section to the archive, without its figure."""
+  path, text = folder / ARCHIVE_FILE, "# Older versions of suites\n"
+  if path.exists():
+    text = path.read_text(encoding="utf-8")
+  title = f"## {page.study}, {old.title}"
+  moved = markdown.joined([title, tables.plain(page.question), *_body(old)])
+  path.write_text(f"{text}\n{moved}", encoding="utf-8")
+
+
+def _section(analysis: Analysis) -> Section:
+  study = analysis.study
+  table = scores_section.scores(analysis)
+  found = environments.read(study)
+  baseline = analysis.budgets.get(study.baseline)
+  return Section(
+    suite=study.suite,
+    version=study.suite_version,
+    seeds=len(study.seeds),
+    row_flops=baseline and baseline.flops or None,
+    core_hours=round(sum(one.core_hours for one in found), 2) or None,
+    head=table.head,
+    lines=[[label, *map(_cell, line)] for label, *line in table.lines],
+    legend=summary.legend(analysis),
+    sentences=[*summary.sentences(analysis), *analysis.gaps],
+    verdicts=[_judged(one) for one in analysis.judged],
+    cost=_cost(study, found),
+    command=study.command,
+  )
+
+
+def _cell(cell: tables.Cell) -> dict[str, Any]:
+  names = ("text", "bold", "deviation", "small", "published")
+  return {name: value for name in names if (value := getattr(cell, name))}
+
+
+def _judged(one: Judged) -> dict[str, str]:
+  return {
+    "claim": one.conclusion.claim,
+    "verdict": one.verdict.value,
+    "comparison": one.comparison,
+    "measured": one.measured,
+  }
+
+
+def _cost(study: StudyResults, found: list[environments.Environment]) -> str:
+  """Runs, FLOPs, core hours, machines and days, in a sentence."""
+  done = [
+    run for run in study.runs if run.result is not None and not run.shared
+  ]
+  words = [study.progress()]
+  if flops := sum(run.result.get("budget", {}).get("flops", 0) for run in done):
+    words.append(f"{compact(flops)} FLOPs of training")
+  words.append(f"{sum(one.core_hours for one in found):.2f} core hours")
+  words += dict.fromkeys(one.brief for one in found)
+  files = [run.folder / run_progress.RESULT_FILE for run in done]
+  times = sorted(path.stat().st_mtime for path in files if path.exists())
+  days = dict.fromkeys(map(_day, (*times[:1], *times[-1:])))
+  return "; ".join([*words, " to ".join(days)]).removesuffix("; ") + "."
+
+
+def _day(time: float) -> str:
+  return datetime.datetime.fromtimestamp(time, datetime.UTC).date().isoformat()
+
+
+def _page(page: Page) -> str:
+  blocks = [f"# {page.study}", f"**Question.** {tables.plain(page.question)}"]
+  for section in page.sections:
+    words = f"Scores of each row of {page.study} on {section.suite}"
+    drawn = f"![{words}, a panel for each column]({figure(page, section)})"
+    blocks += [f"## {section.title}", *_body(section, drawn, page.notes)]
+  return markdown.joined(blocks)
+
+
+def _body(
+  section: Section, drawn: str = "", notes: Mapping[str, str] | None = None
+) -> list[str]:
+  """A section without its title."""
+  judged = [
+    [
+      one["claim"],
+      tables.Cell(text=one["verdict"], bold=one["verdict"] == _REVERSED),
+      one["comparison"],
+      one["measured"],
+    ]
+    for one in section.verdicts
+  ]
+  head = ["conclusion of the publication", "verdict", "comparison", "measured"]
+  explained = [
+    f"- {one['claim']}: {notes[one['claim']]}"
+    for one in section.verdicts
+    if one["verdict"] == _REVERSED and one["claim"] in (notes or {})
+  ]
+  return [
+    tables.to_markdown(section.table),
+    drawn,
+    section.legend,
+    "\n".join(section.text),
+    markdown.listed(section.sentences),
+    judged and tables.to_markdown(tables.Table(head=head, lines=judged)),
+    "\n".join(explained),
+    section.cost,
+    f"    {section.command}",
+  ]
+
+
+def _index(pages: Sequence[Page], archived: bool) -> str:
+  """The overview: every study and suite, and the verdicts of all."""
+  expected = _expected()
+  best = _best(pages, expected)
+  counts = {v: list(best.values()).count(v) for v in _VERDICTS}
+  keys = {page.published for page in pages}
+  missing = [name for (key, _), name in expected.items() if key not in keys]
+  without = [f"`{k}` {missing.count(k)}" for k in dict.fromkeys(missing)]
+  blocks = [
+    "# Results",
+    *_INTRODUCTION,
+    f"Of {len(best)} conclusions that publications draw from their tables: "
+    + ", ".join(f"*{v}* {counts[v]}" for v in _VERDICTS)
+    + ".",
+    tables.to_markdown(tables.Table(head=_HEAD, lines=_studies(pages))),
+    "## Verdicts",
+    tables.to_markdown(_by_suite(pages, counts)),
+    "A conclusion that stands on several suites or in several studies counts "
+    "once in the last line, with the verdict at the largest budget that tells.",
+    *_over_budgets(pages),
+    *_reversed(pages),
+    without and "## Not run",
+    without
+    and "Studies that have no page here, with the number of conclusions of "
+    f"their publications: {', '.join(without)}.",
+    archived and f"Older versions of suites: [archive]({ARCHIVE_FILE}).",
+    "\n".join(
+      [
+        *("```{toctree}", ":hidden:", ""),
+        *(page.study for page in pages),
+        *(["archive"] if archived else []),
+        "```",
+      ]
+    ),
+  ]
+  return markdown.joined(blocks)
+
+
+@functools.cache
+def _expected() -> dict[tuple[str, str], str]:
+  """The conclusions that shipped studies can judge: table and claim, study."""
+  found = {}
+  for name in loading.study_names():
+    study = loading.load_study(name)
+    labels = {row.published for row in study.rows}
+    every = (
+      published.load(study.published).conclusions if study.published else ()
+    )
+    for one in every:
+      if {*one.rows, *one.than} <= labels:
+        found.setdefault((study.published, one.claim), name)
+  return found
+
+
+def _best(pages, expected) -> dict[tuple[str, str], str]:
+  """The verdict on each conclusion at the largest budget that tells."""
+  found = dict.fromkeys(expected, Verdict.NOT_RUN.value)
+  every = [(one, page.published) for page in pages for one in page.sections]
+  for section, key in sorted(every, key=lambda entry: entry[0].budget):
+    for one in section.verdicts:
+      place, verdict = (key, one["claim"]), one["verdict"]
+      before = found.get(place, Verdict.NOT_RUN.value)
+      # The first two of the verdicts tell as much as one another.
+      if _VERDICTS.index(verdict) <= max(1, _VERDICTS.index(before)):
+        found[place] = verdict
+  return found
+
+
+def _studies(pages: Sequence[Page]) -> list[list[str]]:
+  return [
+    [
+      f"[{page.study}]({page.study}.md)",
+      page.question if section is page.sections[0] else "",
+      section.title,
+      str(section.seeds),
+      *(str(section.count(v) or "") for v in _VERDICTS),
+      f"{section.core_hours:.1f}" if section.core_hours else "",
+    ]
+    for page in pages
+    for section in page.sections
+  ]
+
+
+def _by_suite(pages: Sequence[Page], counts: Mapping[str, int]) -> tables.Table:
+  by_suite = {}
+  for page in pages:
+    for section in page.sections:
+      by_suite.setdefault(section.title, []).append(section)
+  lines = [
+    [
+      suite,
+      str(len(found)),
+      *(str(sum(one.count(v) for one in found)) for v in _VERDICTS),
+    ]
+    for suite, found in sorted(by_suite.items())
+  ]
+  lines.append(["all", str(len(pages)), *map(str, counts.values())])
+  return tables.Table(head=["suite", "studies", *_VERDICTS], lines=lines)
+
+
+def _over_budgets(pages: Sequence[Page]) -> list[str]:
+  """The verdicts of studies on several suites whose FLOPs are counted."""
+  lines = []
+  for page in pages:
+    rungs = [one for one in page.sections if one.row_flops and one.verdicts]
+    if len(rungs) < 2:
+      continue
+    found = [
+      (one["claim"], rung.row_flops, rung, one)
+      for rung in rungs
+      for one in rung.verdicts
+    ]
+    for claim, flops, rung, one in sorted(found, key=lambda entry: entry[:2]):
+      line = [page.study, claim, rung.title, compact(flops), str(rung.seeds)]
+      lines.append([*line, one["verdict"], one["measured"]])
+  if not lines:
+    return []
+  head = ["study", "conclusion", "suite", "FLOPs of a row", "seeds"]
+  table = tables.Table(head=[*head, "verdict", "measured"], lines=lines)
+  return ["## Over budgets", tables.to_markdown(table)]
+
+
+def _reversed(pages: Sequence[Page]) -> list[str]:
+  lines = [
+    f"- [{page.study}]({page.study}.md), {section.title}: {one['claim']}: "
+    f"{one['measured']}. {page.notes.get(one['claim'], '')}".rstrip()
+    for page in pages
+    for section in page.sections
+    for one in section.verdicts
+    if one["verdict"] == _REVERSED
+  ]
+  return ["## Reversed", "\n".join(lines)] if lines else []
