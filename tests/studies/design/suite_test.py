@@ -86,6 +86,18 @@ def test_an_unknown_suite_names_the_nearest(load):
     ),
     (
       "Suite.values = {'finetune_steps': 20}",
+      "Suite.rounding = {'Sentimnt': 1.0}",
+      "Suite.rounding of suite 'two': column 'Sentimnt' is unknown; did you "
+      "mean 'Sentiment'?",
+    ),
+    (
+      "Suite.values = {'finetune_steps': 20}",
+      "Suite.rounding = {'Sentiment': '1.0'}",
+      "Suite.rounding['Sentiment'] of suite 'two' is '1.0'; it is a standard "
+      "deviation in points, 0 or more",
+    ),
+    (
+      "Suite.values = {'finetune_steps': 20}",
       "Suite.per_group = ('fine_tune',)",
       "Suite.per_group of suite 'two': phase 'fine_tune' is unknown; did you "
       "mean 'finetune'?",

@@ -9,10 +9,10 @@ import pytest
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.design.suite import MEAN
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import conclusions
 from transformer_zoo.studies.statistics import inference
-from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics.conclusions import Verdict
 
 _RATES = {"rate_10": "10%", "rate_15": "15%", "rate_50": "50%"}
@@ -54,7 +54,7 @@ def judge(make_study):
 def test_the_mean_of_columns_is_compared_without_losses(judge):
   found = judge(_RATES, (70, 70.2, 70.4), (71, 71.2, 71.4), (50, 50.2, 50.4))
   not_worse, better = found.judged  # 25 % is no row of the study.
-  assert (not_worse.column, better.column) == (scores.MEAN, scores.MEAN)
+  assert (not_worse.column, better.column) == (MEAN, MEAN)
   assert not_worse.verdict is better.verdict is Verdict.HOLDS
   assert better.estimate == inference.estimate(
     np.array([71, 71.2, 71.4]), np.array([50, 50.2, 50.4])

@@ -1,12 +1,14 @@
 """The smallest detectable difference of a study."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.design.suite import MEAN
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import inference
-from transformer_zoo.studies.statistics import scores
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_four_of_five_studies_see_it():
 
 @pytest.fixture
 def analyse(make_study):
-  def of(*rows):
+  def of(*rows, rounding=None):
     study = make_study(
       {
         f"row_{number}": {
@@ -57,6 +59,7 @@ def analyse(make_study):
         Column(name="corpus", scores=("corpus: loss",)),
       ),
     )
+    study = dataclasses.replace(study, rounding=rounding or {})
     return analysis.analyse(study)
 
   return of
@@ -68,11 +71,11 @@ def test_deviations_are_pooled_and_columns_that_see_too_little_are_named(
   found = analyse((10, 11, 12), (20, 20, 20), (30, 30.5, 31))
   pooled = np.sqrt((1 + 0 + 0.25) / 3)
   powers = {one.column: one for one in found.powers}
-  assert list(powers) == ["GLUE", "SQuAD", "corpus", scores.MEAN]
+  assert list(powers) == ["GLUE", "SQuAD", "corpus", MEAN]
   assert powers["GLUE"].deviation == pytest.approx(pooled)
   assert powers["SQuAD"].deviation == pytest.approx(5 * pooled)
-  assert powers[scores.MEAN].deviation == pytest.approx(3 * pooled)
-  assert found.blind == {"SQuAD", scores.MEAN}
+  assert powers[MEAN].deviation == pytest.approx(3 * pooled)
+  assert found.blind == {"SQuAD", MEAN}
   assert found.power == (
     "The smallest detectable difference with 3 seeds (80 % power, two-sided "
     "5 %): GLUE 1.98, SQuAD 9.91, corpus 1.982, mean of columns 5.95. It is "
@@ -80,9 +83,27 @@ def test_deviations_are_pooled_and_columns_that_see_too_little_are_named(
   )
 
 
+def test_seeds_that_agree_by_chance_do_not_hide_the_rounding(analyse):
+  found = analyse((10, 11, 12), (20, 20, 20), (30, 30.5, 31))
+  rounding = {"GLUE": 2.0, "SQuAD": 0.1}
+  rounded = analyse(
+    (10, 11, 12), (20, 20, 20), (30, 30.5, 31), rounding=rounding
+  )
+  before, powers = (
+    {one.column: one for one in of.powers} for of in (found, rounded)
+  )
+  assert powers["GLUE"].deviation == before["GLUE"].deviation
+  assert powers["GLUE"].smallest == pytest.approx(2 * 3.071, abs=2e-3)
+  assert powers["SQuAD"].smallest == before["SQuAD"].smallest
+  assert rounded.power.endswith(
+    " The rounding of a machine alone moves a score of one seed by (standard "
+    "deviation): GLUE 2.0, SQuAD 0.1."
+  )
+
+
 def test_with_one_seed_nothing_is_known(analyse):
   found = analyse((10,), (20,))
-  assert found.blind == {"GLUE", "SQuAD", scores.MEAN}
+  assert found.blind == {"GLUE", "SQuAD", MEAN}
   assert found.power == (
     "The smallest detectable difference is unknown: it follows from the "
     "deviation over seeds, and no row has two seeds."

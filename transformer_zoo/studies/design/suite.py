@@ -18,6 +18,7 @@ In every change, the suite's and the rows', `$(...)` stands for one of its
 
 from collections.abc import Collection, Mapping, Sequence
 import dataclasses
+import math
 
 import gin
 
@@ -28,6 +29,8 @@ from transformer_zoo.studies.design import study as studies
 from transformer_zoo.studies.design.study import ENSEMBLE
 
 MEDIAN = "median"
+# The name of the mean of columns, losses apart.
+MEAN = "mean of columns"
 AVERAGES = ("", "glue", "super_glue", MEDIAN)
 COMMANDS = ("train", "evaluate")
 
@@ -111,6 +114,10 @@ class Suite:
     commands: The command of each phase that is not run by `train`, by its name,
       or by "phase/group" for one of its groups, whose changes then leave out
       the phase's.
+    rounding: How far the rounding of a machine moves scores: the standard
+      deviation, in points, between runs of one seed under other vector
+      instructions, threads and kernels, by the name of a column or "mean of
+      columns", as `benchmarks/rounding.py` measures it. Empty if unknown.
   """
 
   name: str = ""
@@ -128,6 +135,7 @@ class Suite:
   commands: Mapping[str, str] = dataclasses.field(
     default_factory=lambda: {ENSEMBLE: "evaluate"}
   )
+  rounding: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   def check(self) -> None:
     """Checks the suite by itself.
@@ -176,6 +184,16 @@ class Suite:
     checks.check_unique(names, where, "column")
     for column in self.columns:
       self._check_column(column)
+    checks.check_mapping(self.rounding, "Suite.rounding")
+    checks.check_known(
+      self.rounding, (*names, MEAN), f"Suite.rounding of {where}: column"
+    )
+    for column, points in self.rounding.items():
+      if not isinstance(points, (int, float)) or not 0 <= points < math.inf:
+        raise UserError(
+          f"Suite.rounding[{column!r}] of {where} is {points!r}; it is a "
+          "standard deviation in points, 0 or more"
+        )
 
   def _check_column(self, column: Column) -> None:
     where = f"column {column.name!r} of suite {self.name!r}"

@@ -116,7 +116,6 @@ class StudyResults:
     name: The name of the study.
     question: The question that the study asks.
     suite: The name of the suite.
-    suite_version: The version of the suite.
     baseline: The name of the row that the others are compared with.
     seeds: The seeds that every row runs with.
     command: The shell command that runs the study.
@@ -124,6 +123,8 @@ class StudyResults:
     columns: The columns of the table from left to right.
     rows: The rows by name, in the order of the table.
     runs: All runs in their order.
+    suite_version: The version of the suite.
+    rounding: How far rounding moves scores, as `Suite.rounding`.
   """
 
   folder: pathlib.Path
@@ -138,6 +139,7 @@ class StudyResults:
   rows: Mapping[str, RowInfo]
   runs: tuple[RunResult, ...]
   suite_version: int = 1
+  rounding: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   @property
   def suite_title(self) -> str:
@@ -247,6 +249,7 @@ def describe(
     "command": command,
     "published": study.published,
     "columns": [*map(dataclasses.asdict, suite.columns_of(study))],
+    "rounding": dict(suite.rounding),
     "rows": [
       {
         "name": row.name,
@@ -304,6 +307,7 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
       runs=tuple(_runs(folder, read["runs"])),
       # Studies from before suites had versions ran on the first one.
       suite_version=read.get("suite_version", 1),
+      rounding=read.get("rounding", {}),
     )
   except (KeyError, TypeError, AttributeError) as error:
     raise UserError(

@@ -209,6 +209,10 @@ def _powers(powers: Sequence[Power]) -> tables.Table | None:
         else number(one.deviation, decimals(one.is_loss)),
         order=one.deviation,
       ),
+      tables.Cell(
+        text="unknown" if one.rounding is None else f"{one.rounding:.1f}",
+        order=one.rounding,
+      ),
       tables.Cell(text=one.text, order=one.smallest),
       tables.Cell(
         text=f"no {MARK}" if one.is_blind else "—" * one.is_loss or "yes"
@@ -216,7 +220,8 @@ def _powers(powers: Sequence[Power]) -> tables.Table | None:
     ]
     for one in powers
   ]
-  head = ["column", "deviation\nover seeds", "smallest\ndifference"]
+  head = ["column", "deviation\nover seeds", "deviation by\nrounding"]
+  head.append("smallest\ndifference")
   head.append(f"detects\n{POINTS:.0f} points")
   return tables.Table(head=head, lines=lines, kind="numbers") if lines else None
 

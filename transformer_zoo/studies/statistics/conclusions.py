@@ -12,6 +12,7 @@ import enum
 import numpy as np
 
 from transformer_zoo.studies import published
+from transformer_zoo.studies.design.suite import MEAN
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.published import Conclusion
 from transformer_zoo.studies.statistics import budgets as budgets_lib
@@ -19,7 +20,6 @@ from transformer_zoo.studies.statistics import inference
 from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics import wording
 from transformer_zoo.studies.statistics.budgets import Budget
-from transformer_zoo.studies.statistics.scores import MEAN
 from transformer_zoo.studies.statistics.scores import Table
 from transformer_zoo.studies.statistics.study_resamples import StudyResamples
 

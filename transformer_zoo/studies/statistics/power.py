@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from transformer_zoo.studies.design.suite import MEAN
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import inference
 from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics import wording
-from transformer_zoo.studies.statistics.scores import MEAN
 from transformer_zoo.studies.statistics.scores import Table
 from transformer_zoo.studies.statistics.study_resamples import StudyResamples
 
@@ -32,14 +32,18 @@ class Power:
     deviation: The standard deviation over seeds, pooled over rows; None unless
       a row has two seeds.
     smallest: The smallest true difference that is significant, two-sided at
-      5 %, in 80 % of studies; None like `deviation`.
+      5 %, in 80 % of studies; None like `deviation`. Where few seeds differ by
+      less than rounding alone does, by chance, rounding counts.
     is_loss: Whether the column is a loss, which has no points.
+    rounding: The standard deviation that the rounding of a machine gives to
+      runs of one seed; None if the suite does not state it.
   """
 
   column: str
   deviation: float | None
   smallest: float | None
   is_loss: bool = False
+  rounding: float | None = None
 
   @property
   def text(self) -> str:
@@ -87,14 +91,24 @@ def sentence(powers: Sequence[Power], num_seeds: int) -> str:
       "deviation over seeds, and no row has two seeds."
     )
   seen = ", ".join(f"{one.column} {one.text}" for one in powers)
+  rounded = ", ".join(
+    f"{one.column} {one.rounding:.1f}"
+    for one in powers
+    if one.rounding is not None
+  )
   text = (
     f"The smallest detectable difference with {num_seeds} seeds "
     f"({100 * inference.POWER:.0f} % power, two-sided 5 %): {seen}."
   )
   blind = ", ".join(one.column for one in powers if one.is_blind)
-  return text + (
-    f" It is above {POINTS:.0f} points in: {blind}." if blind else ""
-  )
+  if blind:
+    text += f" It is above {POINTS:.0f} points in: {blind}."
+  if rounded:
+    text += (
+      " The rounding of a machine alone moves a score of one seed by (standard "
+      f"deviation): {rounded}."
+    )
+  return text
 
 
 def _of_columns(study, table, resamples, name, columns) -> Power:
@@ -103,14 +117,17 @@ def _of_columns(study, table, resamples, name, columns) -> Power:
   many = [of_row for of_row in many if len(of_row) > 1]
   is_loss = table.cells[table.baseline, columns[0]].is_loss
   num_seeds = len(study.seeds)
+  rounding = study.rounding.get(name)
   if not many or num_seeds < 2:
-    return Power(name, None, None, is_loss)
+    return Power(name, None, None, is_loss, rounding)
   degrees = [len(of_row) - 1 for of_row in many]
   variances = [np.var(of_row, ddof=1) for of_row in many]
   deviation = math.sqrt(np.average(variances, weights=degrees))
   of_examples = _examples_variance(table, resamples, columns, values)
-  smallest = inference.smallest_difference(deviation, num_seeds, of_examples)
-  return Power(name, deviation, smallest, is_loss)
+  smallest = inference.smallest_difference(
+    max(deviation, rounding or 0.0), num_seeds, of_examples
+  )
+  return Power(name, deviation, smallest, is_loss, rounding)
 
 
 def _examples_variance(table, resamples, columns, values) -> float:

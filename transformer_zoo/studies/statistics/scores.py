@@ -23,8 +23,6 @@ _BENCHMARKS = {
   "glue": averages.glue_average,
   "super_glue": averages.super_glue_average,
 }
-# The name of the mean of columns, losses apart.
-MEAN = "mean of columns"
 # Heads the tasks that are scored by runs of no group and are in no column.
 NO_GROUP = "other tasks"
 
