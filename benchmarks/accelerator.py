@@ -2,11 +2,13 @@
 
 Measures the training step of T5.1.1 base and large in bfloat16 (512 tokens in,
 114 out, Adafactor, no dropout): tokens per second and model FLOPs utilisation
-(three times the products of the forward pass, Chowdhery et al. 2022). Tries
-attention kernels, batch sizes and what the backward pass computes again, then
-does the same by PyTorch's `transformers` where that is installed (bfloat16
-autocast, with and without torch.compile). Needs jax, flax, optax and this
-repository: no TensorFlow, no SeqIO, no gin.
+(three times the products of the forward pass, Chowdhery et al. 2022). First
+compares every attention kernel's loss and gradients with the reference in
+float32; one that is more than twice as far from it as the reference in bfloat16
+is noted as wrong, and not measured. Then tries kernels, batch sizes and what
+the backward pass computes again, and does the same by PyTorch's `transformers`
+where that is installed (bfloat16 autocast, with and without torch.compile).
+Needs jax, flax, optax and this repository: no TensorFlow, no SeqIO, no gin.
 
 Every configuration is a process of its own: one that fails, or takes too long,
 is noted and the next one is tried. The JSON file is written anew after each.
@@ -33,8 +35,8 @@ SIZES = {
 }
 BATCH_SIZES = {"base": (32, 64, 128, 256), "large": (16, 32, 64, 128)}
 KERNELS = {
-  "gpu": ("cudnn", "xla", "reference", "chunked"),
-  "tpu": ("automatic", "xla", "reference", "chunked"),
+  "gpu": ("cudnn", "fused", "xla", "reference", "chunked"),
+  "tpu": ("automatic", "fused", "xla", "reference", "chunked"),
   "cpu": ("reference", "chunked"),
 }
 PACKAGES = (
@@ -42,6 +44,11 @@ PACKAGES = (
   *("transformers", "jax-cuda12-plugin", "jax-cuda13-plugin"),
 )
 _LONGEST_SECONDS = 900.0  # Of one configuration.
+# The model in which kernels are compared: two heads of T5's width.
+_COMPARED = dict(
+  d_model=128, d_ff=256, num_heads=2, num_layers=2, head_dim=64, vocab_size=512
+)
+_MORE_THAN_REFERENCE = 2.0
 
 Measure = Callable[[str, dict, float], dict]
 
@@ -69,10 +76,40 @@ class Report:
     if "error" in entry:
       print(f"{what}: {entry['error']}", flush=True)
       return
+    if "kernel" in entry:
+      print(f"{what}: right", flush=True)
+      return
     line = f"{what}: {entry['tokens_per_second']:,.0f} tokens/s"
     if "utilisation" in entry:
       line += f", utilisation {entry['utilisation']:.1%}"
     print(line, flush=True)
+
+
+def exact_kernels(
+  kernels: tuple[str, ...],
+  arguments: argparse.Namespace,
+  report: Report,
+  measure: Measure,
+) -> tuple[str, ...]:
+  """Returns the kernels that compute what the reference does."""
+  exact = []
+  for kernel in kernels:
+    work = {"model": {**_COMPARED, "kernel": kernel}, "errors": 2}
+    work |= {"inputs": arguments.inputs, "targets": arguments.targets}
+    found = measure("accelerator_step", work, _LONGEST_SECONDS)
+    entry = {"configuration": {"compared": kernel}, **found}
+    if "error" not in found:
+      wrong = [
+        f"{what} {found['kernel'][what]:.1e} ({of_reference:.1e})"
+        for what, of_reference in found["reference"].items()
+        if not found["kernel"][what] <= _MORE_THAN_REFERENCE * of_reference
+      ]
+      if wrong:
+        entry["error"] = f"wrong by (the reference) {', '.join(wrong)}"
+    report.add(entry)
+    if "error" not in entry:
+      exact.append(kernel)
+  return tuple(exact)
 
 
 class Search:
@@ -169,7 +206,7 @@ def best(results: list[dict]) -> dict[str, dict]:
   """The fastest of ours and of the peer, by size, and their ratio."""
   found = {}
   for entry in results:
-    if "error" in entry:
+    if "tokens_per_second" not in entry:
       continue
     who = "peer" if "transformers" in entry["configuration"] else "ours"
     of_size = found.setdefault(entry["configuration"]["size"], {})
@@ -248,15 +285,17 @@ def run(
   if not peers:
     print("PyTorch's transformers is not installed: measured without it")
   end = time.monotonic() + arguments.budget_seconds
+  kernels = arguments.kernels or KERNELS.get(
+    hardware["platform"], KERNELS["cpu"]
+  )
+  if arguments.budget_seconds > 0:
+    kernels = exact_kernels(tuple(kernels), arguments, report, measure)
   for index, size in enumerate(arguments.sizes):
     # Of the time that is left, each size has its share.
     now = time.monotonic()
     share = max(0.0, end - now) / (len(arguments.sizes) - index)
     search = Search(size, arguments, report, measure, now + share)
-    kernels = arguments.kernels or KERNELS.get(
-      hardware["platform"], KERNELS["cpu"]
-    )
-    search.run(tuple(kernels), peers)
+    search.run(kernels, peers)
     if time.monotonic() > now + share:
       print(f"{size}: the time is over, and not all was measured", flush=True)
   return content

@@ -1,6 +1,7 @@
 """T5.1.1's pre-training step on what is here, for accelerator.py.
 
-One JSON argument; `{}` asks what hardware this is. Needs jax, flax and optax.
+One JSON argument; `{}` asks what hardware this is, and one with `errors` how
+exactly a kernel computes. Needs jax, flax and optax.
 """
 
 import json
@@ -9,6 +10,7 @@ import sys
 import time
 import types
 
+from flax import linen as nn
 import jax
 import jax.numpy as jnp
 from workloads import random_batches
@@ -26,10 +28,12 @@ from transformer_zoo.architectures.encoder_decoder import Decoder
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.architectures.transformer import Transformer
 from transformer_zoo.forecast import hardware
+from transformer_zoo.modules import initializers
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.attention import AutomaticAttention
 from transformer_zoo.modules.attention.chunked import ChunkedAttention
 from transformer_zoo.modules.attention.dot_product import ReferenceAttention
+from transformer_zoo.modules.attention.fused import FusedAttention
 from transformer_zoo.modules.attention.kernels import CudnnAttention
 from transformer_zoo.modules.attention.kernels import XlaAttention
 from transformer_zoo.modules.embedding import Embed
@@ -37,9 +41,12 @@ from transformer_zoo.modules.feed_forward import GatedMlp
 from transformer_zoo.modules.heads import LinearLogits
 from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
+from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
 from transformer_zoo.modules.stack import Stack
+from transformer_zoo.objectives import terms
 from transformer_zoo.objectives.sequence_to_sequence import SequenceToSequence
+from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
@@ -51,6 +58,7 @@ KERNELS = {
   "xla": XlaAttention,
   "cudnn": CudnnAttention,
   "chunked": ChunkedAttention,
+  "fused": FusedAttention,
 }
 _MATRIX = 8192  # Of the product that tells an unknown device's peak.
 _BLOCKS = 3
@@ -72,8 +80,15 @@ def t5_1_1(
   """The model of `architectures/t5_1_1.gin`, by constructors."""
 
   def attention():
+    query = Linear(
+      kernel_axes=("embed", "joined_kv"),
+      kernel_init=initializers.attention_query(head_dim),
+    )
     return Attention(
-      num_heads=num_heads, head_dim=head_dim, kernel=KERNELS[kernel]()
+      num_heads=num_heads,
+      head_dim=head_dim,
+      query=query,
+      kernel=KERNELS[kernel](),
     )
 
   def transformer(layer, name, bidirectional):
@@ -149,6 +164,66 @@ def measure(work: dict) -> dict:
   }
 
 
+def errors(work: dict) -> dict:
+  """Errors of a kernel's loss and gradients, beside the reference's.
+
+  Both compute in the model's `dtype` and are compared with the reference in
+  float32 on the same parameters and rows, of which each is packed with two
+  examples.
+
+  Args:
+    work: `model`, the arguments of `t5_1_1`; `errors`, the number of rows;
+      `inputs`, `targets`.
+
+  Returns:
+    By "kernel" and "reference": the error of the loss, and the largest one of a
+    parameter's gradient, as a share of its norm.
+  """
+  asked = work["model"]
+  exact = t5_1_1(**asked | {"kernel": "reference", "dtype": "float32"})
+  layout = partitioning.Partitioning()
+  mesh = layout.mesh()
+  rows = -(-work["errors"] // mesh.size) * mesh.size
+  batch = random_batches.packed(
+    rows, work["inputs"], work["targets"], asked["vocab_size"]
+  )
+  for side in ("encoder", "decoder"):
+    ids_BL, positions_BL = (
+      batch[f"{side}_{name}"] for name in ("segment_ids", "positions")
+    )
+    half = ids_BL.shape[1] // 2
+    ids_BL[:, half:] = 2
+    positions_BL[:, half:] -= half
+
+  def gradient(model):
+    def loss(params, batch):
+      return terms.loss(SequenceToSequence()(model, params, batch))
+
+    return jax.jit(jax.value_and_grad(loss))(params, batch)
+
+  def beside(found):
+    (value, slopes), (true_value, true_slopes) = found, truth
+    shares = jax.tree.map(
+      lambda a, b: jnp.linalg.norm(a - b) / jnp.linalg.norm(b),
+      slopes,
+      true_slopes,
+    )
+    return {
+      "loss": abs(float(value - true_value)),
+      "gradients": float(max(jax.tree.leaves(shares))),
+    }
+
+  with layout.activate(mesh), jax.default_matmul_precision("highest"):
+    batch = partitioning.put_batch(batch, mesh)
+    variables = state_lib.initial_variables(exact, jax.random.key(0))
+    params = nn.meta.unbox(variables)
+    truth = gradient(exact)
+    return {
+      "kernel": beside(gradient(t5_1_1(**asked))),
+      "reference": beside(gradient(t5_1_1(**asked | {"kernel": "reference"}))),
+    }
+
+
 def peak_flops() -> tuple[float, str]:
   """bfloat16 FLOP/s of a device, and who says so."""
   device = jax.devices()[0]
@@ -179,5 +254,9 @@ def describe() -> dict:
 
 if __name__ == "__main__":
   asked = json.loads(sys.argv[1])
+  if "errors" in asked:
+    found = errors(asked)
+  else:
+    found = measure(asked) if asked else describe()
   # Kernels tell which they are, before it.
-  print("\n" + json.dumps(measure(asked) if asked else describe()))
+  print("\n" + json.dumps(found))

@@ -67,6 +67,21 @@ def test_a_step_needs_jax_flax_optax_and_the_core_alone(accelerator):
   )
 
 
+@pytest.mark.slow
+def test_errors_are_those_of_bfloat16(accelerator):
+  """Finds a comparison of a kernel with itself, or of other parameters."""
+  step = pytest.importorskip("accelerator_step")
+  model = dict(accelerator._COMPARED, d_model=32, d_ff=32, head_dim=16)
+  work = {"errors": 1, "inputs": 24, "targets": 12}
+  found = step.errors(work | {"model": model | {"kernel": "xla"}})
+  for name in ("kernel", "reference"):
+    assert 1e-3 < found[name]["gradients"] < 0.1
+    assert found[name]["loss"] < 1e-2
+  assert found["kernel"] != found["reference"]
+  exact = step.errors(work | {"model": model | {"dtype": "float32"}})
+  assert exact["kernel"]["gradients"] < 1e-5
+
+
 def test_the_model_is_that_of_the_configuration(accelerator):
   step = pytest.importorskip("accelerator_step")
   config.load(
@@ -97,6 +112,11 @@ class Measured:
   def __call__(self, module, work, seconds):
     if not work:
       return {"platform": "gpu", "device_kind": "H0", "devices": 2}
+    if "errors" in work:
+      of_reference = {"loss": 1e-4, "gradients": 0.02}
+      kernel = work["model"]["kernel"]
+      found = {"loss": 1e-4, "gradients": {"wrong": 0.05}.get(kernel, 0.03)}
+      return {"kernel": found, "reference": of_reference}
     self.asked.append((module, work))
     if work["batch_size"] == 8:
       return {"error": "RESOURCE_EXHAUSTED"}
@@ -171,6 +191,20 @@ def test_every_way_is_tried_until_it_does_not_fit(run):
   ]
   peers = [w["compile"] for module, w in asked if "transformers" in module]
   assert peers == 2 * [*3 * [False], *3 * [True]]
+
+
+def test_a_kernel_that_computes_something_else_is_not_measured(run):
+  asked, found, out = run("--kernels", "xla", "wrong")
+  assert "compared wrong: wrong by (the reference) gradients 5.0e-02 (2" in out
+  assert "compared xla: right" in out
+  kernels = {work["model"].get("kernel") for _, work in asked}
+  assert kernels == {"xla", None}  # PyTorch's model has none.
+  compared = {
+    entry["configuration"]["compared"]: "error" in entry
+    for entry in found["results"]
+    if "compared" in entry["configuration"]
+  }
+  assert compared == {"xla": False, "wrong": True}
 
 
 def test_without_torch_it_says_so(run):
