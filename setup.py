@@ -99,7 +99,7 @@ setuptools.setup(
   package_data={
     "": [
       *("*.gin", "*.model", "*.json", "*.html", "*.css", "*.js", "*.yaml"),
-      *("*.csv", "*.toml", "*.tsv", "*.safetensors"),
+      *("*.csv", "*.jsonl", "*.toml", "*.tsv", "*.safetensors"),
     ]
   },
   include_package_data=False,

@@ -40,7 +40,10 @@ def test_the_wheel_holds_every_file(wheel):
   expected = {
     str(path.relative_to(ROOT))
     for folder in SHIPPED
-    for suffix in ("*.py", "*.gin", "*.model", "*.yaml", "*.safetensors")
+    for suffix in (
+      *("*.py", "*.gin", "*.model", "*.yaml", "*.safetensors"),
+      *("*.jsonl", "*.tsv"),
+    )
     for path in (ROOT / folder).rglob(suffix)
   }
   assert "tasks/miniature/vocabulary.model" in expected

@@ -37,6 +37,18 @@ PACKAGES = (
 _VARIABLE_PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "CUDA_VISIBLE_DEVICES")
 
 
+def here_or_shipped(path: str) -> pathlib.Path:
+  """Returns a path that starts at the current folder, or at the package's.
+
+  Args:
+    path: The path, absolute or relative. One that exists nowhere is returned
+      as it is.
+  """
+  shipped = pathlib.Path(transformer_zoo.__file__).parents[1] / path
+  here = pathlib.Path(path)
+  return shipped if shipped.exists() and not here.exists() else here
+
+
 def describe_software() -> dict:
   """Describes what processes of one run have in common.
 

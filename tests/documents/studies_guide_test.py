@@ -10,6 +10,8 @@ import pytest
 
 from tests import few_examples as few
 from transformer_zoo.cli import main as cli
+from transformer_zoo.studies.execution import results
+from transformer_zoo.studies.statistics import analysis
 
 ROOT = pathlib.Path(__file__).parents[2]
 # In place of the guide's: fewer steps, and no corpus that has to be written.
@@ -67,6 +69,10 @@ def test_a_study_of_ones_own(guide, capsys):
     "no_pretraining",
   ]
   assert "dropout 0.1" in (folder / "table.md").read_text()
+  table = analysis.analyse(results.read(folder)).table
+  # What is asked before fine-tuning, a row without pre-training has not.
+  cells = table.of_column("grammar")
+  assert [len(cells[row].values) for row in table.rows] == [1, 1, 0]
   assert (folder / "report.html").exists()
-  # One pre-training, and a fine-tuning for each row.
-  assert len(list(pathlib.Path("runs/runs").glob("*-*"))) == 4
+  # One pre-training, which is asked once, and a fine-tuning for each row.
+  assert len(list(pathlib.Path("runs/runs").glob("*-*"))) == 5

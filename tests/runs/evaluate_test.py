@@ -172,6 +172,22 @@ def test_a_list_of_one_checkpoint_and_a_suffix(evaluate, trained, tmp_path):
   assert once["loss"] == pytest.approx(found["loss"]["unscored_4x"])
 
 
+def test_probes_are_asked_in_place_of_examples(evaluate, tmp_path):
+  (tmp_path / "own.tsv").write_text("good\tbad\na b c\ta b d\na c\ta d\n")
+  words = (
+    f"--gin.own/Pairs.paths=('{tmp_path / 'own.tsv'}',)",
+    "--gin.evaluate.probes=(@own/Pairs(),)",
+    "--gin.evaluate.suffix='_4x'",
+  )
+  found, _ = evaluate(f"--output_dir={tmp_path}", *words)
+  assert json.loads((tmp_path / "result.json").read_text()) == found
+  read = predictions.read(tmp_path / "own_4x.jsonl")
+  once = read.resampled()(np.ones((1, 2)))
+  assert found["scores"] == {"own_4x": {"own/all": once["own/all"][0]}}
+  _, error = evaluate("--all_checkpoints", *words, refused=True)
+  assert "probes asked, in one checkpoint at a time; name one" in error
+
+
 @pytest.mark.slow
 def test_results_lie_in_the_run_folder_by_default(evaluate, trained):
   found, _ = evaluate(mixture="colours")

@@ -76,6 +76,8 @@ class FakeRuns:
   def setting(self, parameter):
     if parameter == "prepared_dir":
       return "prepared"
+    if parameter == "probes":
+      return ()
     if parameter == "converter":
       return converters.ENCODER_DECODER
     if parameter == "train_steps":

@@ -14,6 +14,7 @@ from tasks.miniature.examples import pairs
 from tasks.miniature.examples import reading
 from tasks.miniature.examples import single
 from tasks.miniature.examples import splits
+from tasks.miniature.probes import files
 from tasks.miniature.world import world
 
 WRITERS = {
@@ -47,6 +48,15 @@ def read(name, split):
   write, stream = WRITERS[name]
   return splits.examples(
     write, stream=stream, split=split, own_words=name != "summary"
+  )
+
+
+def test_files_of_probes_are_those_that_their_module_writes():
+  for name, text in files.files().items():
+    assert (files.FOLDER / name).read_text(encoding="utf-8") == text
+  phenomena = [phenomenon for *_, phenomenon in files.pairs()]
+  assert collections.Counter(phenomena) == dict.fromkeys(
+    files.PHENOMENA, files.NUMBER
   )
 
 

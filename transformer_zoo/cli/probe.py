@@ -8,7 +8,6 @@ whose stereotype is likelier. Minimal pairs of sentences come from files.
 """
 
 import argparse
-import pathlib
 
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
@@ -125,10 +124,7 @@ def _recall(arguments) -> None:
       "--pairs and --facts are asked one at a time; leave one out"
     )
   facts = [each for path in arguments.facts for each in relations.read(path)]
-  words = None
-  if arguments.words:
-    content = pathlib.Path(arguments.words).read_text(encoding="utf-8")
-    words = [word.strip() for word in content.splitlines() if word.strip()]
+  words = arguments.words and recall.read_words(arguments.words)
   found = [
     recall.recall(
       path,

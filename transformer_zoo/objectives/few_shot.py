@@ -7,7 +7,6 @@ Liu et al. 2022, section 3.2; `src/models/EncoderDecoder.py` of r-three/t-few
 from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
-import pathlib
 
 from flax import linen as nn
 import gin
@@ -15,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import transformer_zoo
+from transformer_zoo import environment
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import losses
@@ -212,9 +211,7 @@ def answer_ids(
     )
   from transformer_zoo.data.vocabularies import Vocabulary
 
-  beside = pathlib.Path(transformer_zoo.__file__).parents[1] / vocabulary
-  here = pathlib.Path(vocabulary).exists()
-  coder = Vocabulary(vocabulary if here else str(beside))
+  coder = Vocabulary(str(environment.here_or_shipped(vocabulary)))
 
   def of(text):
     return [*map(int, coder.encode(text)), coder.eos_id]

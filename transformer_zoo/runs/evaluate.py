@@ -45,6 +45,8 @@ from transformer_zoo.training.monitoring.recorder import METRICS_FILE
 
 if typing.TYPE_CHECKING:
   from transformer_zoo.runs.analysis import edit_scores
+  from transformer_zoo.runs.analysis import probe_scores
+  from transformer_zoo.runs.loading.loaded_checkpoint import LoadedCheckpoint
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
@@ -78,6 +80,7 @@ def evaluate(
   submission_dir: str | None = None,
   suffix: str = "",
   edits: "edit_scores.Edits | None" = None,
+  probes: "Sequence[probe_scores.Probe]" = (),
 ) -> str:
   """Scores a checkpoint on a split of every task of a mixture.
 
@@ -119,6 +122,8 @@ def evaluate(
       is scored in several ways.
     edits: Edits of facts that are made and scored in place of the mixture's
       examples (runs/analysis/edit_scores.py); None for no edits.
+    probes: Minimal pairs and facts that are asked in place of the mixture's
+      examples, each a task (runs/analysis/probe_scores.py).
 
   Returns:
     The scores as JSON text.
@@ -132,6 +137,10 @@ def evaluate(
       "a submission is of one checkpoint and of every row: leave out "
       + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
     )
+  if probes:
+    from transformer_zoo.runs.analysis import probe_scores
+
+    probe_scores.check(probes)
   ensembles.check_call(checkpoint_path, all_checkpoints, output_dir)
   is_one = isinstance(checkpoint_path, str)
   paths = [checkpoint_path] if is_one else list(checkpoint_path)
@@ -151,6 +160,16 @@ def evaluate(
     found = [tuple(averaging.last_steps(paths[0], average))]
   for step in itertools.chain.from_iterable(found):
     checkpoint_sources.check_base(step)
+
+  def folder_of(name: str) -> pathlib.Path:
+    if output_dir:
+      return pathlib.Path(output_dir)
+    return run_layout.run_of(found[0][0]) / "evaluation" / name / split
+
+  if probes:  # They need no data.
+    output = folder_of(mixture_or_task_name)
+    asked = functools.partial(_asked, probes, suffix, batch_size, output)
+    return _of_one(asked, found, split, output)
   mesh = partitioning.mesh()
   mixture = inputs.prepared(
     mixture_or_task_name,
@@ -168,12 +187,12 @@ def evaluate(
   if skipped:
     _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
   tasks = [dataclasses.replace(t, name=t.name + suffix) for t in tasks]
-  output = pathlib.Path(
-    output_dir
-    or run_layout.run_of(found[0][0]) / "evaluation" / mixture.name / split
-  )
+  output = folder_of(mixture.name)
   if edits is not None:
-    return _of_edits(edits, found, split, output, mixture.name + suffix)
+    name = mixture.name + suffix
+    return _of_one(
+      functools.partial(_edited, edits, name), found, split, output
+    )
   with partitioning.activate(mesh):
     evaluator = scoring.make_evaluator(
       model,
@@ -242,35 +261,68 @@ def evaluate(
   return text
 
 
-def _of_edits(
-  edits: "edit_scores.Edits",
+def _of_one(
+  score: Callable[["LoadedCheckpoint"], dict[str, Any]],
   found: Sequence[Checkpoint],
   split: str,
   output: pathlib.Path,
-  name: str,
 ) -> str:
-  """Makes and scores edits of a checkpoint; writes and returns the result."""
+  """Scores what is asked of one checkpoint; writes and returns the result."""
   if len(found) != 1 or len(found[0]) != 1:
     raise UserError(
-      "facts are edited in one checkpoint at a time; name one and leave out "
-      "--all_checkpoints and --average"
+      "facts are edited, and probes asked, in one checkpoint at a time; name "
+      "one and leave out --all_checkpoints and --average"
     )
   from transformer_zoo.runs.loading import loaded_checkpoint
 
   (checkpoint,) = found[0]
   run_layout.make_output(output)
-  made = edits.scores(loaded_checkpoint.open_checkpoint(str(checkpoint)))
-  result = {
-    "checkpoint": str(checkpoint),
-    "split": split,
-    "scores": {f"{name}_{at}": scores for at, scores in made["scores"].items()},
-    "average": None,
-    "cost": made["cost"],
-  }
+  made = score(loaded_checkpoint.open_checkpoint(str(checkpoint)))
+  result = {"checkpoint": str(checkpoint), "split": split, **made}
   text = json.dumps(result, indent=2)
   if jax.process_index() == 0:
     run_layout.replace(output / run_layout.RESULT, text + "\n")
   return text
+
+
+def _edited(
+  edits: "edit_scores.Edits", name: str, found: "LoadedCheckpoint"
+) -> dict[str, Any]:
+  made = edits.scores(found)
+  return {
+    "scores": {f"{name}_{at}": scores for at, scores in made["scores"].items()},
+    "average": None,
+    "cost": made["cost"],
+  }
+
+
+def _asked(
+  probes: "Sequence[probe_scores.Probe]",
+  suffix: str,
+  batch_size: int,
+  output: pathlib.Path,
+  found: "LoadedCheckpoint",
+) -> dict[str, Any]:
+  """Writes the outcomes of probes as predictions, and returns their scores."""
+  from transformer_zoo.evaluation.metrics import classification
+  from transformer_zoo.runs.analysis import probe_scores
+
+  asked, spent = probe_scores.ask(probes, found, batch_size)
+  scores = {}
+  for task, lines in asked.items():
+    run_folder.write_predictions(
+      output / f"{task}{suffix}.jsonl", lines, probe_scores.SCORING
+    )
+    scores[task + suffix] = classification.accuracy_by_kind(
+      [line["target_answer"] for line in lines],
+      [line["answer"] for line in lines],
+    )
+  return {
+    "scores": scores,
+    "average": averages.average(scores),
+    "num_examples": {task + suffix: len(of) for task, of in asked.items()},
+    "cost": spent,
+  }
 
 
 def choose_tasks(
@@ -389,9 +441,10 @@ class _Evaluation:
             report=display.update,
             measured=not self.submission_dir,
           )
-      if jax.process_index() == 0 and results[task.name].predictions:
+      found = results[task.name]
+      if jax.process_index() == 0 and found.predictions:
         path = output / f"{task.name}.jsonl"
-        run_folder.write_predictions(path, results[task.name])
+        run_folder.write_predictions(path, found.predictions, found.scoring)
     result = evaluation_report.as_json(
       ensembles.shown(checkpoint), self.split, results, skipped
     )

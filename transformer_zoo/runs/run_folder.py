@@ -1,6 +1,6 @@
 """The folder of a run: its place, its owner, its description, its result."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import functools
@@ -21,8 +21,8 @@ from transformer_zoo import environment
 from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.loader.batches import Repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.processes import agreement
 from transformer_zoo.processes import claims
 from transformer_zoo.processes import distributed
@@ -313,7 +313,11 @@ def _describe(folder, configuration, model, lengths) -> None:
   run_layout.replace(folder / run_layout.CONFIG, configuration)
 
 
-def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
+def write_predictions(
+  path: pathlib.Path,
+  predictions: Sequence[Mapping[str, Any]],
+  scoring: manifest.Scoring | None,
+) -> None:
   """Writes a line of JSON for each example, all of them or none.
 
   The first of several processes writes. The functions that score the
@@ -323,12 +327,10 @@ def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
   if not distributed.is_first():
     return
   path.parent.mkdir(parents=True, exist_ok=True)
-  if result.scoring is not None:
-    scoring = dataclasses.asdict(result.scoring)
-    run_layout.replace(
-      run_layout.scoring_path(path), json.dumps(scoring, indent=2) + "\n"
-    )
-  lines = [json.dumps(line, ensure_ascii=False) for line in result.predictions]
+  if scoring is not None:
+    text = json.dumps(dataclasses.asdict(scoring), indent=2)
+    run_layout.replace(run_layout.scoring_path(path), text + "\n")
+  lines = [json.dumps(line, ensure_ascii=False) for line in predictions]
   run_layout.replace(path, "".join(f"{line}\n" for line in lines))
 
 

@@ -435,7 +435,7 @@ def _validate(
     if result.scores:
       scores[task.name] = result.scores
       path = folder / str(step) / f"{task.name}.jsonl"
-      run_folder.write_predictions(path, result)
+      run_folder.write_predictions(path, result.predictions, result.scoring)
   average = averages.average(scores) if scores else None
   if average is not None:
     values["validation/average"] = average

@@ -23,6 +23,12 @@ mean_3class_f1 = functools.partial(
   [
     (classification.accuracy, [0, 0, 2, 1], [0, 1, 2, 1], {"accuracy": 75}),
     (
+      classification.accuracy_by_kind,
+      ["a", "b", "a", "a", "b"],
+      [1.0, 0.5, 0.0, 1.0, 1.0],
+      {"a": 200 / 3, "b": 75},
+    ),
+    (
       classification.matthews_corrcoef,
       [0, 0, 2, 1],
       [0, 1, 2, 1],

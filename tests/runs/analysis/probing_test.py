@@ -102,6 +102,30 @@ def test_a_pair_of_sentences_has_its_likelihood():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+  ("text", "last"),
+  [("A dog is ___ .", BYTES.sentinel_ids[1]), ("A dog ___", BYTES.eos_id)],
+)
+def test_an_encoder_decoder_ends_the_span_of_a_pair(text, last):
+  """Without its end, a filling that begins another one is always likelier."""
+  found = opened("t5_1_1")
+  pairs = [Question("number", "own", text, "lots", "lot")]
+  answers, _ = probing.answer(found, pairs, 4, whole=True)
+  first = BYTES.sentinel_ids[0]
+  before, after = (BYTES.encode(side) for side in pairs[0].sides)
+  for filling, answered in zip(("lots", "lot"), answers[0], strict=True):
+    said = [*BYTES.encode(filling), last]
+    batch = {
+      "encoder_input_tokens": [*before, first, *after, 1],
+      "decoder_input_tokens": [0, first, *said[:-1]],
+      "decoder_target_tokens": [first, *said],
+    }
+    logs = logits(found, batch)
+    expected = sum(logs[i + 1, token] for i, token in enumerate(said))
+    np.testing.assert_allclose(answered, [expected, len(said)], rtol=1e-4)
+
+
+@pytest.mark.slow
 def test_an_encoder_masks_one_token_of_a_sentence_at_a_time():
   found = opened("bert", start_id=None)
   pairs = [Question("number", "own", "It ___", "is", "am")]

@@ -23,12 +23,13 @@ def make_check(monkeypatch):
   monkeypatch.setattr(plan.manifest, "load", load)
   suite = loading.load_suite("miniature")
 
-  def check(score, mixture="all", group="G"):
+  def check(score, mixture="all", group="G", probes=()):
+    same = {"prepared_dir": "prepared", "probes": probes}
     run = types.SimpleNamespace(
-      mixture=mixture, prepared_dir="prepared", group=group, scored=True
+      mixture=mixture, group=group, scored=True, **same
     )
     start = types.SimpleNamespace(
-      mixture="corpus", prepared_dir="prepared", group="", scored=False
+      mixture="corpus", group="", scored=False, **same
     )
     column = Column(name="C", group="G", scores=(score,))
     plan.check_columns(suite, [column], [start, run])
@@ -45,6 +46,12 @@ def test_tasks_that_are_read(check, score, group):
 def test_a_name_that_only_begins_like_a_task(check):
   with pytest.raises(UserError, match="wants the task 'mini_sst22', which no"):
     check("mini_sst22: accuracy")
+
+
+def test_probes_stand_in_place_of_the_tasks_of_a_mixture(check):
+  check("kinds_typed: a/b", probes=("grammar", "kinds"))
+  with pytest.raises(UserError, match="wants the task 'mini_sst2', which no"):
+    check("mini_sst2", probes=("grammar",))
 
 
 def test_a_misspelt_task(check):

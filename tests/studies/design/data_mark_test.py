@@ -104,6 +104,6 @@ def test_the_data_of_a_head_is_that_of_its_form(files, name, tmp_path):
     "PREPARED_DIR='prepared'",
     "INITIAL_CHECKPOINT_PATH=None",
   )
-  _, *data = planner._identify("train", changes, 0, [])
-  assert data == [name, "prepared"]
-  assert read == [tuple(data)]
+  _, found = planner._identify("train", changes, 0, [])
+  assert found == plan.Read(name, "prepared")
+  assert read == [(name, "prepared")]

@@ -37,6 +37,11 @@ def _user_metric(targets, predictions):
 
 CASES = {
   "accuracy": (classification.accuracy, _ids(0, 3), _ids(0, 3)),
+  "by_kind": (
+    classification.accuracy_by_kind,
+    [f"kind {i % 2}" for i in range(N)],
+    [0.5, *_ids(0, 2)[1:]],
+  ),
   "matthews": (classification.matthews_corrcoef, _ids(0, 2), _ids(-1, 2)),
   "always_one": (classification.matthews_corrcoef, _ids(0, 2), [1] * N),
   "f1": (classification.f1_score_with_invalid, _ids(0, 2), _ids(-1, 2)),
@@ -146,6 +151,15 @@ def test_a_resample_that_a_users_metric_refuses_has_no_value():
   of = resampled_metrics.of_metric(refuses, [0, 1], [0.2, 0.8])
   values = of(np.array([[1.0, 1.0], [2.0, 0.0]]))["auc"]
   assert values[0] == 0.5 and np.isnan(values[1])
+
+
+def test_a_resample_without_a_kind_has_no_value_of_it():
+  of = resampled_metrics.of_metric(
+    classification.accuracy_by_kind, ["a", "b"], [1.0, 0.5]
+  )
+  values = of(np.array([[1.0, 1.0], [2.0, 0.0]]))
+  assert values["a"].tolist() == [100.0, 100.0]
+  assert values["b"][0] == 50.0 and np.isnan(values["b"][1])
 
 
 def test_a_users_metric_is_known_to_be_slow():

@@ -29,6 +29,23 @@ def accuracy(targets: Sequence, predictions: Sequence) -> dict[str, float]:
   return {"accuracy": _share_equal(targets, predictions)}
 
 
+def accuracy_by_kind(
+  targets: Sequence[str], predictions: Sequence[float]
+) -> dict[str, float]:
+  """Mean outcome of the questions of each kind.
+
+  Args:
+    targets: The kind of each question, which names the value.
+    predictions: The outcomes: 1 if it is answered rightly, 0 if not, between
+      them if neither.
+  """
+  check_lengths(targets, predictions)
+  outcomes = {}
+  for kind, outcome in zip(targets, predictions, strict=True):
+    outcomes.setdefault(kind, []).append(outcome)
+  return {kind: 100.0 * sum(of) / len(of) for kind, of in outcomes.items()}
+
+
 def sequence_accuracy(
   targets: Sequence[str], predictions: Sequence[str]
 ) -> dict[str, float]:

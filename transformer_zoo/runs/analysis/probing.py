@@ -9,9 +9,10 @@ number of tokens, means over tokens are compared instead of sums, and the share
 of such questions is reported.
 
 Of minimal pairs of sentences an encoder reads each sentence as often as it has
-tokens, with one of them masked at a time (Salazar et al. 2020), and sums are
-compared, as the authors of such pairs do. So are the surprisals of the regions
-of a suite.
+tokens, with one of them masked at a time (Salazar et al. 2020), an
+encoder-decoder is scored on what ends a filling too, without which no filling
+would be likelier than one that it begins with, and sums are compared, as the
+authors of such pairs do. So are the surprisals of the regions of a suite.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +123,7 @@ def answer(
   if not questions:
     raise UserError("there are no questions to ask; choose kinds and languages")
   masks_one = whole and not found.model.offers.has_decoder
-  rows_of = _rows_of(found, one_at_a_time=masks_one)
+  rows_of = _rows_of(found, one_at_a_time=masks_one, ended=whole)
   parted = []
   for question in questions:
     before, after = question.sides
@@ -181,10 +182,10 @@ def _of_predictions(suite: Suite, items) -> dict[str, dict[str, Any]]:
 
 
 def _rows_of(
-  found: LoadedCheckpoint, *, one_at_a_time: bool
+  found: LoadedCheckpoint, *, one_at_a_time: bool, ended: bool = False
 ) -> Callable[[str, str, str], list[Row]]:
   """Returns the function from sides and a filling to the rows that score it."""
-  lay_out = layout(found)
+  lay_out = layout(found, ended=ended)
   if one_at_a_time:
     return functools.partial(_one_at_a_time, found.vocabulary)
   return lambda *text: [lay_out(*text)]
@@ -370,11 +371,15 @@ def batch_of(
   return batch
 
 
-def layout(found: LoadedCheckpoint) -> Callable[[str, str, str], Row]:
+def layout(
+  found: LoadedCheckpoint, *, ended: bool = False
+) -> Callable[[str, str, str], Row]:
   """Returns the function that lays out sides and filling for a model.
 
   Args:
     found: The checkpoint.
+    ended: Whether an encoder-decoder is scored on what follows the filling too:
+      the next sentinel, or the end of a text that ends with the gap.
 
   Returns:
     The function from what stands before a gap, what stands after it, and its
@@ -399,7 +404,7 @@ def layout(found: LoadedCheckpoint) -> Callable[[str, str, str], Row]:
         "encoder-decoder reads for a gap; name one that has them with "
         "--vocabulary"
       )
-    return functools.partial(_span, vocabulary, found.start_id)
+    return functools.partial(_span, vocabulary, found.start_id, ended)
   return functools.partial(_continued, vocabulary, found.start_id)
 
 
@@ -423,11 +428,13 @@ def _continued(vocabulary, start_id, before, after, filling) -> Row:
   return row, int(sum(weights))
 
 
-def _span(vocabulary, start_id, before, after, filling) -> Row:
+def _span(vocabulary, start_id, ended, before, after, filling) -> Row:
   first, second = map(int, vocabulary.sentinel_ids[:2])
   end = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
   ids = vocabulary.encode(filling)
-  said = [first, *ids, second]
+  # Span corruption has no sentinel for what follows where nothing does.
+  last = end[0] if ended and end and not after else second
+  said = [first, *ids, last]
   row = {
     "encoder_input_tokens": [
       *vocabulary.encode(before),
@@ -437,9 +444,9 @@ def _span(vocabulary, start_id, before, after, filling) -> Row:
     ],
     "decoder_input_tokens": [start_id, *said[:-1]],
     "decoder_target_tokens": said,
-    "decoder_loss_weights": [0.0, *[1.0] * len(ids), 0.0],
+    "decoder_loss_weights": [0.0, *[1.0] * len(ids), float(ended)],
   }
-  return row, len(ids)
+  return row, len(ids) + ended
 
 
 def _masked(vocabulary, before, after, filling) -> Row:

@@ -9,6 +9,8 @@ language model reads what stands before the gap alone.
 """
 
 from collections.abc import Callable, Sequence
+import os
+import pathlib
 from typing import Any
 
 from flax import linen as nn
@@ -94,6 +96,42 @@ def score(
   Raises:
     UserError: The model cannot fill a gap, or its probabilities are NaN.
   """
+  are_first, are_likeliest = answer(found, relation, batch_size, words=words)
+  made = {"facts": len(are_first)}
+  if are_first:
+    made["precision"] = 100 * float(np.mean(list(are_first.values())))
+  if relation.objects:
+    made["typed_facts"] = len(are_likeliest)
+    if are_likeliest:
+      made["typed_precision"] = 100 * float(
+        np.mean(list(are_likeliest.values()))
+      )
+  return made
+
+
+def answer(
+  found: LoadedCheckpoint,
+  relation: Relation,
+  batch_size: int,
+  *,
+  words: Sequence[str] | None = None,
+) -> tuple[dict[int, bool], dict[int, bool]]:
+  """Asks for the object of each fact of a relation.
+
+  Args:
+    found: The checkpoint.
+    relation: The relation.
+    batch_size: The number of rows of a batch.
+    words: As in `recall`.
+
+  Returns:
+    By the number of the fact, whether its object is the likeliest token, of
+    objects of one token; and whether it is the likeliest object of the
+    relation, of relations with a template.
+
+  Raises:
+    UserError: The model cannot fill a gap, or its probabilities are NaN.
+  """
   lay_out = probing.layout(found)
   rows, wanted = {}, []
   for number, (text, answer) in enumerate(relation.facts):
@@ -125,20 +163,27 @@ def score(
       )
       known = allowed is None or ids[0] in allowed
       if is_answer and len(ids) == 1 and known:
-        are_first[number] = first_V[ids[0]] >= best
-  made = {"facts": len(are_first)}
-  if are_first:
-    made["precision"] = 100 * float(np.mean(list(are_first.values())))
-  if relation.objects:
-    right = [
-      of[True][0] >= max(of[False], default=-np.inf)
-      for of in likelihoods.values()
-      if of[True]
-    ]
-    made["typed_facts"] = len(right)
-    if right:
-      made["typed_precision"] = 100 * float(np.mean(right))
-  return made
+        are_first[number] = bool(first_V[ids[0]] >= best)
+  if not relation.objects:
+    return are_first, {}
+  return are_first, {
+    number: of[True][0] >= max(of[False], default=-np.inf)
+    for number, of in likelihoods.items()
+    if of[True]
+  }
+
+
+def read_words(path: str | os.PathLike[str]) -> list[str]:
+  """Returns the words of a file, one on each line.
+
+  Raises:
+    UserError: The file cannot be read.
+  """
+  try:
+    content = pathlib.Path(path).read_text(encoding="utf-8")
+  except (OSError, UnicodeDecodeError) as error:
+    raise UserError(f"cannot read the words {str(path)!r}: {error}") from error
+  return [word.strip() for word in content.splitlines() if word.strip()]
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:

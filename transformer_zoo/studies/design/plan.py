@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pathlib
+from typing import NamedTuple
 
 import gin
 
@@ -98,6 +99,22 @@ def _check_member_seeds(study: Study) -> None:
     )
 
 
+class Read(NamedTuple):
+  """What a run reads.
+
+  Attributes:
+    mixture: The name of the mixture or task.
+    prepared_dir: The folder with the prepared mixture.
+    probes: The names of the probes that are asked in place of its examples.
+    asked: A hash of what the probes ask, "" without any.
+  """
+
+  mixture: str
+  prepared_dir: str
+  probes: tuple[str, ...] = ()
+  asked: str = ""
+
+
 class _Planner:
   """Collects runs; identical ones share a folder."""
 
@@ -137,7 +154,7 @@ class _Planner:
     command = self._suite.command_of(phase, group)
     try:
       changes, grouped = self._changes(row, phase, group, part)
-      mark, *data = self._identify(command, changes, random_seed, starts)
+      mark, read = self._identify(command, changes, random_seed, starts)
     except UserError as error:
       where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
       raise UserError(f"{where}: {error}") from error
@@ -153,8 +170,9 @@ class _Planner:
       random_seed=random_seed,
       changes=changes,
       command=command,
-      mixture=data[0],
-      prepared_dir=data[1],
+      mixture=read.mixture,
+      prepared_dir=read.prepared_dir,
+      probes=read.probes,
       scored=phase == row.chain[-1],
       folder=folder,
       fingerprint=mark,
@@ -171,12 +189,13 @@ class _Planner:
     """Returns a run's expanded changes, and whether the group matters."""
     suite = self._suite
     of_group = suite.changes_of_group(phase, group, part)
+    own = suite.has_own_command(phase, group)
     changes = (
-      *suite.phase_changes(phase, group),
+      *(() if own else suite.phases[phase]),
       *row.changes.get(MODEL, ()),
       *(of_group or ()),
       *row.changes.get(ALL_PHASES, ()),
-      *row.changes.get(phase, ()),
+      *(() if own else row.changes.get(phase, ())),
       *suite.after.get(phase, ()),
     )
     names = set().union(*map(expressions.names, changes))
@@ -193,20 +212,22 @@ class _Planner:
 
   def _identify(
     self, command: str, changes: tuple[str, ...], random_seed: int, starts
-  ) -> tuple[str, str, str]:
-    """Returns a run's fingerprint, its mixture and the mixture's folder."""
-    configuration, *data = self._configuration(command, changes, len(starts))
-    parts = [command, configuration, str(random_seed), self._data_mark(*data)]
+  ) -> tuple[str, Read]:
+    """Returns a run's fingerprint, and what it reads."""
+    configuration, read = self._configuration(command, changes, len(starts))
+    mark = self._data_mark(read.mixture, read.prepared_dir)
+    parts = [command, configuration, str(random_seed), mark]
     parts += [start.fingerprint for start in starts]
+    parts += filter(None, [read.asked])
     # Runs from before suites had versions keep their folders.
     if self._suite.version > 1:
       parts.append(f"suite version {self._suite.version}")
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest(), *data
+    return _digest(" ".join(parts)), read
 
   def _configuration_uncached(
     self, command: str, changes: tuple[str, ...], num_starts: int
-  ) -> tuple[str, str, str]:
-    """Returns a configuration's hash, its mixture and the mixture's folder.
+  ) -> tuple[str, Read]:
+    """Returns a configuration's hash, and what the run reads.
 
     The seed and the checkpoints enter the fingerprint separately, so that each
     configuration is loaded once for all of them.
@@ -224,9 +245,23 @@ class _Planner:
       mixture = forms.name_in_form(
         config.setting("mixture_or_task_name"), converter.form
       )
-      return config.config_hash(), mixture, config.setting("prepared_dir")
+      read = Read(mixture, config.setting("prepared_dir"))
+      if command == "evaluate":
+        probes = copy.deepcopy(config.setting("probes"))
+        read = _with_probes(read, probes) if probes else read
+      return config.config_hash(), read
     finally:
       gin.clear_config()
+
+
+def _with_probes(read: Read, probes) -> Read:
+  from transformer_zoo.runs.analysis import probe_scores
+
+  probe_scores.check(probes)
+  return read._replace(
+    probes=tuple(probe.name for probe in probes),
+    asked=_digest(repr([probe.content() for probe in probes])),
+  )
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:
@@ -260,8 +295,9 @@ def check_columns(
     known = set()
     for run in runs:
       if run.scored and run.group in ("", column.of_group):
-        known |= tasks[run.mixture, run.prepared_dir]
-    # `evaluate.suffix` may extend the names of tasks, as in "mini_corpus_2x".
+        known |= set(run.probes) or tasks[run.mixture, run.prepared_dir]
+    # `evaluate.suffix` may extend the names of tasks, as in "mini_corpus_2x",
+    # and facts have a second task, as "kinds_typed".
     names = tuple(f"{name}_" for name in known)
     wrong = [task for task in column.tasks if not f"{task}_".startswith(names)]
     if wrong and "" not in known:
@@ -303,5 +339,8 @@ def mark_of_found_data(mixture_or_task_name: str, prepared_dir: str) -> str:
 
 
 def _data_mark(mixture: manifest.PreparedMixture) -> str:
-  text = json.dumps(inputs.identity(mixture), sort_keys=True)
+  return _digest(json.dumps(inputs.identity(mixture), sort_keys=True))
+
+
+def _digest(text: str) -> str:
   return hashlib.sha256(text.encode()).hexdigest()

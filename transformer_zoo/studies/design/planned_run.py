@@ -38,6 +38,8 @@ class Run:
       or the members of an ensemble.
     shared: True if an earlier run of the study is identical.
     prepared_dir: The folder with the prepared mixture.
+    probes: The names of the probes that an evaluation asks in place of the
+      mixture's examples.
   """
 
   row: str
@@ -56,6 +58,7 @@ class Run:
   shared: bool
   part: str = ""
   prepared_dir: str = ""
+  probes: tuple[str, ...] = ()
 
   @property
   def name(self) -> str:

@@ -113,7 +113,8 @@ class Suite:
       follow from a row's objective.
     commands: The command of each phase that is not run by `train`, by its name,
       or by "phase/group" for one of its groups, whose changes then leave out
-      the phase's.
+      the suite's and the row's for the phase. A row without an earlier phase
+      has no run for such a group.
     rounding: How far the rounding of a machine moves scores: the standard
       deviation, in points, between runs of one seed under other vector
       instructions, threads and kernels, by the name of a column or "mean of
@@ -217,7 +218,10 @@ class Suite:
 
     A study that names its columns has the groups of these alone.
     """
-    groups = self.own_groups.get(row.chain[-1], self.groups)
+    phase = row.chain[-1]
+    groups = self.own_groups.get(phase, self.groups)
+    if row.chain == (phase,):
+      groups = [g for g in groups if not self.has_own_command(phase, g)]
     if not study.columns:
       return groups
     wanted = {c.of_group for c in self.columns if c.name in study.columns}
@@ -244,9 +248,9 @@ class Suite:
     whole = self.commands.get(phase, "train")
     return self.commands.get(f"{phase}/{group}", whole)
 
-  def phase_changes(self, phase: str, group: str) -> Sequence[str]:
-    """Returns the changes of a phase, none for a group with its own command."""
-    return () if f"{phase}/{group}" in self.commands else self.phases[phase]
+  def has_own_command(self, phase: str, group: str) -> bool:
+    """Returns whether a group has a command of its own in a phase."""
+    return f"{phase}/{group}" in self.commands
 
   def parts_of(self, phase: str, group: str) -> tuple[str, ...]:
     """Returns the parts that a phase runs a group in; "" is all of it."""

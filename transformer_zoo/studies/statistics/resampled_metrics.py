@@ -88,6 +88,23 @@ def _means(values: Sequence[Mapping[str, float]]) -> Resampled:
   return resampled
 
 
+def _accuracy_by_kind(targets, predictions) -> Resampled:
+  """NaN of a kind that a resample has none of."""
+  kinds = list(dict.fromkeys(targets))
+  is_kind_NK = np.array(
+    [[target == kind for kind in kinds] for target in targets]
+  )
+  right_NK = is_kind_NK * np.asarray(predictions)[:, None]
+
+  def resampled(counts_BN):
+    numbers_BK = counts_BN @ is_kind_NK
+    values_BK = 100 * ratio(counts_BN @ right_NK, numbers_BK)
+    values_BK[numbers_BK == 0] = math.nan
+    return dict(zip(kinds, values_BK.T, strict=True))
+
+  return resampled
+
+
 def _multirc(targets, predictions) -> Resampled:
   wanted = [target["value"] for target in targets]
   given = [prediction["value"] for prediction in predictions]
@@ -362,6 +379,7 @@ _MEANS = (
   text_overlap.rouge,
 )
 _PREPARED = {
+  classification.accuracy_by_kind: _accuracy_by_kind,
   classification.entity_f1: _entity_f1,
   classification.f1_and_accuracy: _f1_and_accuracy,
   classification.f1_score_with_invalid: _f1,
