@@ -280,6 +280,5 @@ def _report(each: PlannedStudy, failures: Mapping) -> Outcome:
 def _write_run_files(runs: Iterable[planned_run.Run]) -> None:
   """Writes each run as a gin file that can be run alone."""
   for run in plan.distinct(runs):
-    run.folder.mkdir(parents=True, exist_ok=True)
-    text = planned_run.as_gin(run)
-    (run.folder / planned_run.RUN_FILE).write_text(text, encoding="utf-8")
+    if run.choice is None:  # Else it is written when it is chosen.
+      planned_run.write_gin(run)

@@ -123,7 +123,7 @@ def test_a_loss_is_no_part_of_a_score():
   found = {"text": {"token_accuracy": 75.0, "loss": 1.5}}
   assert averages.average(found) == 75.0
   column = Column(name="text", scores=("text",))
-  assert scores.column_score(column, found) == 75.0 and not column.is_loss
-  assert scores.column_score(HELD_OUT, found) == 1.5 and HELD_OUT.is_loss
+  assert column.score(found) == 75.0 and not column.is_loss
+  assert HELD_OUT.score(found) == 1.5 and HELD_OUT.is_loss
   unnamed = Column(name="c", scores=("text",))
-  assert scores.column_score(unnamed, {"text": {"loss": 1.5}}) is None
+  assert unnamed.score({"text": {"loss": 1.5}}) is None

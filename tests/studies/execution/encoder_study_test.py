@@ -9,6 +9,7 @@ import pytest
 from tests import few_examples as few
 from transformer_zoo.cli import main as cli
 from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.execution import results
 
 FEATURES = """
 Study.question = "Do features of a frozen encoder answer?"
@@ -36,6 +37,19 @@ with_bilstm/Row.changes = {
   ),
 }
 """
+RATES = """
+Study.question = "Which rate?"
+Study.columns = {"SST2": ""}
+Study.seeds = (0, 1)
+Study.grids = {"heads": (("LEARNING_RATE=0.0",), ("LEARNING_RATE=0.002",))}
+Study.rows = (@masked/Row(),)
+Row.phases = ("pretrain_encoder", "heads")
+masked/Row.changes = {"heads": (
+  "TRAIN_STEPS=120", "WARMUP_STEPS=10", "EVAL_PERIOD=60",
+  "CHECKPOINT_PERIOD=60",
+)}
+"""
+STUDIES = {"features": FEATURES, "directions": DIRECTIONS, "rates": RATES}
 
 
 @pytest.fixture
@@ -49,7 +63,7 @@ def few_steps(tmp_path, monkeypatch):
   (tmp_path / "few.gin").write_text(
     f"include 'suites/miniature.gin'\nSuite.values = {values!r}\n"
   )
-  for name, text in (("features", FEATURES), ("directions", DIRECTIONS)):
+  for name, text in STUDIES.items():
     (tmp_path / f"{name}.gin").write_text(text)
   with few.only_few():
     yield tmp_path
@@ -80,5 +94,27 @@ def test_studies_of_encoders(few_steps, capsys):
     assert [c for c in columns if c in head] == columns
   assert "[92.1" in table and "[91.6" in table
   # Finished runs are not trained again.
+  assert cli.main(words) == 0
+  assert "training: step" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_search_leaves_out_the_rate_of_nothing(few_steps, capsys):
+  words = ["ablate", "rates.gin", "--suite=few.gin"]
+  assert cli.main([*words, "--plan", "--json"]) == 0
+  plan = json.loads(capsys.readouterr().out)
+  assert plan["total"]["runs"] == 2 + 2 + 1
+  code = cli.main(words)
+  said = capsys.readouterr()
+  assert code == 0, said.out + said.err
+  folder = few_steps / "runs" / "rates-few"
+  study = results.read(folder)
+  (search,) = study.searches()
+  nothing, learnt = search.scores
+  assert nothing < learnt and search.chosen == 1
+  for run in study.scored_runs("masked", "SST2"):
+    assert "LEARNING_RATE = 0.002" in (run.folder / "config.gin").read_text()
+  assert f"**{learnt:.2f}**" in (folder / "table.md").read_text()
+  assert len(list((few_steps / "runs" / "runs").glob("*/result.json"))) == 5
   assert cli.main(words) == 0
   assert "training: step" not in capsys.readouterr().out

@@ -55,7 +55,7 @@ def test_a_column_takes_tasks_or_their_metrics():
   found = {"mrpc": {"f1": 90.0, "accuracy": 80.0}, "cola": {"mcc": 45.0}}
 
   def score(*wanted):
-    return scores.column_score(Column(name="c", scores=wanted), found)
+    return Column(name="c", scores=wanted).score(found)
 
   assert score("mrpc") == 85.0
   assert score("mrpc: f1") == 90.0
@@ -102,9 +102,9 @@ def test_a_benchmark_average_is_there_when_complete():
     for task, metric in members:
       glue.setdefault(task, {})[metric] = 80.0
   column = Column(name="GLUE", scores=tuple(glue), average="glue")
-  assert scores.column_score(column, glue) == pytest.approx(80.0)
+  assert column.score(glue) == pytest.approx(80.0)
   del glue["glue_rte_v002"]
-  assert scores.column_score(column, glue) is None
+  assert column.score(glue) is None
 
 
 def test_mean_deviation_and_difference(one_task):

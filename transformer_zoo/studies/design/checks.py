@@ -93,6 +93,25 @@ def check_changes(changes: Any, what: str) -> None:
       )
 
 
+def check_grids(grids: Any, what: str) -> None:
+  """Raises UserError unless each phase has alternatives to choose from."""
+  check_mapping(grids, what)
+  for phase, alternatives in grids.items():
+    grid = f"{what}[{phase!r}]"
+    if not isinstance(alternatives, tuple | list) or len(alternatives) < 2:
+      raise UserError(
+        f"{grid} is {alternatives!r}; a grid has 2 or more alternatives, each "
+        "a list of changes: (('LEARNING_RATE=0.001',), ('LEARNING_RATE=0.01',))"
+      )
+    for alternative in alternatives:
+      check_changes(alternative, f"an alternative of {grid}")
+      if not alternative:
+        raise UserError(
+          f"{grid} has an alternative without changes; name in it what the "
+          "others change"
+        )
+
+
 def check_seeds(seeds: Any, where: str) -> None:
   """Raises UserError unless the seeds are different whole numbers from 0."""
   if not isinstance(seeds, tuple | list):

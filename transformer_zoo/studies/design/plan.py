@@ -6,8 +6,9 @@ Runs with equal fingerprints, of one study or of several in the same output
 folder, share one folder of the pool.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import copy
+import dataclasses
 import functools
 import hashlib
 import json
@@ -26,6 +27,7 @@ from transformer_zoo.runs import inputs
 from transformer_zoo.studies.design import checks
 from transformer_zoo.studies.design import expressions
 from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.design.planned_run import Choice
 from transformer_zoo.studies.design.planned_run import Run
 from transformer_zoo.studies.design.study import ALL_PHASES
 from transformer_zoo.studies.design.study import ENSEMBLE
@@ -63,13 +65,15 @@ def plan(
 
   Returns:
     The runs in the order of nested loops over seeds, rows, groups and phases; a
-    run that is the same for all groups is listed with the first group.
+    run that is the same for all groups is listed with the first group. The
+    search of a grid stands before the run of the first seed, which is one of
+    it.
 
   Raises:
     UserError: If a part that the study needs does not exist yet, the suite
       lacks a phase, a configuration cannot be loaded or trains for no step,
-      data cannot be prepared, a column names a task that no run reads, or two
-      rows have the same label.
+      data cannot be prepared, a column names a task that no run reads, an
+      alternative of a grid changes no run, or two rows have the same label.
   """
   if study.missing:
     raise UserError(f"study {study.name!r} cannot be run yet: {study.missing}")
@@ -77,11 +81,12 @@ def plan(
   _check_member_seeds(study)
   data_mark = mark_of_made_data if prepare else mark_of_found_data
   pool = pathlib.Path(output_dir) / POOL
-  planner = _Planner(suite, pool, search_paths, data_mark)
+  planner = _Planner(study, suite, pool, search_paths, data_mark)
   for seed in study.seeds:
     for row in study.rows:
       for group in suite.groups_of(row, study):
         planner.add_chain(row, seed, group)
+  planner.check_grids()
   check_columns(suite, suite.columns_of(study), planner.runs)
   labels = [expressions.expand(row.shown, suite.values) for row in study.rows]
   checks.check_unique(labels, f"study {study.name!r}", "row label")
@@ -118,9 +123,21 @@ class Read(NamedTuple):
 class _Planner:
   """Collects runs; identical ones share a folder."""
 
-  def __init__(self, suite: Suite, pool: pathlib.Path, search_paths, data_mark):
+  def __init__(
+    self,
+    study: Study,
+    suite: Suite,
+    pool: pathlib.Path,
+    search_paths,
+    data_mark,
+  ):
     self._runs: dict[str, Run] = {}  # By name.
+    self._study = study
     self._suite = suite
+    self._grids = {**suite.grids, **study.grids}
+    self._columns = suite.columns_of(study)
+    self._searches = {}  # Row, group and part -> the runs of a search.
+    self._tried = {phase: set() for phase in self._grids}  # Indices.
     self._pool = pool
     self._search_paths = tuple(search_paths)
     self._folders = _folders_by_hash(pool)
@@ -138,8 +155,10 @@ class _Planner:
     ends = [None]
     for phase in row.phases:
       copies = row.copies.get(phase, 1)
+      is_searched = phase in self._grids and phase == row.chain[-1]
+      add = self._add_chosen if is_searched else self._add
       ends = [
-        self._add(row, seed, group, part, phase, copies * number + copy, start)
+        add(row, seed, group, part, phase, copies * number + copy, start)
         for number, start in enumerate(ends)
         for copy in range(copies)
         for part in self._suite.parts_of(phase, group)
@@ -147,13 +166,79 @@ class _Planner:
     if row.copies:
       self._add(row, seed, group, "", ENSEMBLE, 0, *ends)
 
+  def check_grids(self) -> None:
+    """Raises UserError if an alternative of a grid changes nothing."""
+    for phase, tried in self._tried.items():
+      # A suite's grid may be of phases and settings that a study has not.
+      if not tried and phase not in self._study.grids:
+        continue
+      for index, alternative in enumerate(self._grids[phase]):
+        if index not in tried:
+          raise UserError(
+            f"the alternative {', '.join(alternative)!r} in the grid of "
+            f"{phase!r} changes no run of study {self._study.name!r}: it is "
+            "the same as one before it, or groups and rows bind the same names"
+          )
+
+  def _add_chosen(self, row, seed, group, part, phase, _, start) -> Run:
+    """Adds a run that is chosen, with the first seed after the search."""
+    if self._suite.command_of(phase, group) != "train":
+      return self._add(row, seed, group, part, phase, 0, start)
+    grid = self._grids[phase]
+    runs = [
+      self._run(row, seed, group, part, phase, 0, [start], one) for one in grid
+    ]
+    indices = {}  # Of alternatives that come to one configuration, the first.
+    for index, run in enumerate(runs):
+      indices.setdefault(run.fingerprint, index)
+    if len(indices) == 1:
+      return self._listed(runs[0])
+    self._tried[phase] |= {*indices.values()}
+    runs = tuple(runs[index] for index in indices.values())
+    columns = tuple(
+      c for c in self._columns if runs[0].group in ("", c.of_group)
+    )
+    if not columns:
+      raise UserError(
+        f"no column of suite {self._suite.name!r} scores the group {group!r}, "
+        f"so the grid of {phase!r} has nothing to choose by"
+      )
+    search = self._searches.setdefault((row.name, runs[0].group, part), [])
+    if not search:
+      for run, index in zip(runs, indices.values(), strict=True):
+        values = {**self._suite.values, "group": group}
+        text = ", ".join(expressions.expand(c, values) for c in grid[index])
+        tried = dataclasses.replace(run, alternative=text, scored=False)
+        search.append(self._listed(tried))
+    folders = tuple(run.folder for run in search)
+    chosen = dataclasses.replace(runs[0], choice=Choice(folders, runs, columns))
+    if folders[0] != chosen.folder:  # Not of the search's seed.
+      marks = [run.fingerprint for run in (*search, *runs)]
+      marks += [f"{column.scores} {column.average}" for column in columns]
+      mark = _digest(" ".join(marks))
+      folder = self._pool / f"{phase}-{mark[:12]}"
+      chosen = dataclasses.replace(chosen, fingerprint=mark, folder=folder)
+    return self._listed(chosen)
+
   def _add(self, row, seed, group, part, phase, member, *starts) -> Run:
     """Adds a run, unless the row has it for all groups already."""
+    return self._listed(
+      self._run(row, seed, group, part, phase, member, starts)
+    )
+
+  def _listed(self, run: Run) -> Run:
+    run = dataclasses.replace(run, shared=run.folder in self._seen)
+    self._seen.add(run.folder)
+    return self._runs.setdefault(run.name, run)
+
+  def _run(
+    self, row, seed, group, part, phase, member, starts, alternative=()
+  ) -> Run:
     starts = tuple(filter(None, starts))
     random_seed = seed + MEMBER_STRIDE * member
     command = self._suite.command_of(phase, group)
     try:
-      changes, grouped = self._changes(row, phase, group, part)
+      changes, grouped = self._changes(row, phase, group, part, alternative)
       mark, read = self._identify(command, changes, random_seed, starts)
     except UserError as error:
       where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
@@ -161,7 +246,7 @@ class _Planner:
     short = mark[:12]
     folder = self._folders.setdefault(short, self._pool / f"{phase}-{short}")
     grouped = grouped or any(start.group for start in starts)
-    run = Run(
+    return Run(
       row=row.name,
       seed=seed,
       group=group if grouped else "",
@@ -177,21 +262,24 @@ class _Planner:
       folder=folder,
       fingerprint=mark,
       starts=tuple(start.folder for start in starts),
-      shared=folder in self._seen,
+      shared=False,
       part=part,
     )
-    self._seen.add(folder)
-    return self._runs.setdefault(run.name, run)
 
   def _changes(
-    self, row: Row, phase: str, group: str, part: str
+    self,
+    row: Row,
+    phase: str,
+    group: str,
+    part: str,
+    alternative: Sequence[str],
   ) -> tuple[tuple[str, ...], bool]:
     """Returns a run's expanded changes, and whether the group matters."""
     suite = self._suite
     of_group = suite.changes_of_group(phase, group, part)
     own = suite.has_own_command(phase, group)
     changes = (
-      *(() if own else suite.phases[phase]),
+      *(() if own else (*suite.phases[phase], *alternative)),
       *row.changes.get(MODEL, ()),
       *(of_group or ()),
       *row.changes.get(ALL_PHASES, ()),

@@ -6,6 +6,9 @@ import os
 import pathlib
 import re
 import shlex
+from typing import Any
+
+from transformer_zoo.studies.design.suite import Column
 
 RUN_FILE = "run.gin"
 # Characters that a shell does not interpret within double quotes.
@@ -21,7 +24,6 @@ class Run:
     seed: The seed of the row.
     group: The name of the group that the run belongs to, or "" if the run is
       the same for all groups.
-    part: The name of the part of the group, or "" for the whole group.
     phase: The name of the phase.
     member: The index of the member of an ensemble, from 0.
     random_seed: The seed of the training: `seed` for the first member of an
@@ -37,9 +39,15 @@ class Run:
     starts: The folders of the runs whose checkpoints it starts from: none, one,
       or the members of an ensemble.
     shared: True if an earlier run of the study is identical.
+    part: The name of the part of the group, or "" for the whole group.
     prepared_dir: The folder with the prepared mixture.
     probes: The names of the probes that an evaluation asks in place of the
       mixture's examples.
+    alternative: The changes of a grid that a run of the search tries, as text;
+      "" for any other run.
+    choice: The choice among alternatives that the run waits for, or None. Until
+      it is made, the changes are those of the first alternative, and the folder
+      stands for the one that will be chosen.
   """
 
   row: str
@@ -59,22 +67,50 @@ class Run:
   part: str = ""
   prepared_dir: str = ""
   probes: tuple[str, ...] = ()
+  alternative: str = ""
+  choice: "Choice | None" = None
 
   @property
   def name(self) -> str:
     """The name of the run in messages and tables."""
-    return run_name(
-      self.row, self.seed, self.group, self.phase, self.member, self.part
-    )
+    return run_name(self)
+
+  @property
+  def awaited(self) -> tuple[pathlib.Path, ...]:
+    """The folders of the runs that have to end before this one starts."""
+    return self.starts + (self.choice.searched if self.choice else ())
 
 
-def run_name(
-  row: str, seed: int, group: str, phase: str, member: int = 0, part: str = ""
-) -> str:
-  """Returns the name of a run: `rate_25 / seed 0 / GLUE / finetune`."""
-  words = [row, f"seed {seed}", group, phase, part]
-  words.append(f"member {member}" * bool(member))
+@dataclasses.dataclass(frozen=True)
+class Choice:
+  """The choice of one alternative of a grid by the scores of a search.
+
+  Attributes:
+    searched: The folders of the runs of the search, one for each alternative.
+    runs: The runs of which one is chosen, in the same order.
+    columns: The columns whose scores are compared.
+  """
+
+  searched: tuple[pathlib.Path, ...]
+  runs: tuple[Run, ...]
+  columns: tuple[Column, ...]
+
+
+def run_name(run: Any) -> str:
+  """Returns the name of a run: `rate_25 / seed 0 / GLUE / finetune`.
+
+  Args:
+    run: A planned run, or one of `results.RunResult`.
+  """
+  words = [run.row, f"seed {run.seed}", run.group, run.phase, run.part]
+  words += [run.alternative, f"member {run.member}" * bool(run.member)]
   return " / ".join(filter(None, words))
+
+
+def write_gin(run: Run) -> None:
+  """Writes a run as a gin file that can be run alone, `run.gin`."""
+  run.folder.mkdir(parents=True, exist_ok=True)
+  (run.folder / RUN_FILE).write_text(as_gin(run), encoding="utf-8")
 
 
 def as_gin(run: Run) -> str:

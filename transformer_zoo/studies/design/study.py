@@ -122,6 +122,8 @@ class Study:
     columns: The columns of the suite that the study's table has, each with the
       name of the published column beside it, or "" for its own name. The rows
       are run for the groups of these columns alone; empty for all columns.
+    grids: The alternatives of a phase, each gin files and bindings, by the name
+      of the phase; in place of the suite's for this phase (`Suite.grids`).
     missing: A sentence that names the part that does not exist yet; "" if the
       study can be run.
   """
@@ -133,6 +135,9 @@ class Study:
   baseline: str = ""
   published: str = ""
   columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  grids: Mapping[str, Sequence[Sequence[str]]] = dataclasses.field(
+    default_factory=dict
+  )
   missing: str = ""
 
   @property
@@ -145,8 +150,8 @@ class Study:
 
     Raises:
       UserError: If a name is missing, repeated or unfit for a folder, a list is
-        empty, `Row.check` refuses a row, or a published table, row or column
-        does not exist.
+        empty, `Row.check` refuses a row, a grid has no alternatives, or a
+        published table, row or column does not exist.
     """
     checks.check_name(self.name, "Study.name")
     where = f"study {self.name!r}"
@@ -171,6 +176,12 @@ class Study:
     checks.check_mapping(self.columns, "Study.columns")
     for column, published in self.columns.items():
       checks.check_text(published, f"Study.columns[{column!r}]")
+    checks.check_grids(self.grids, "Study.grids")
+    checks.check_known(
+      self.grids,
+      {row.chain[-1] for row in self.rows},
+      f"Study.grids of {where}: last phase of a row",
+    )
     self._check_published(where)
 
   def _check_published(self, where: str) -> None:

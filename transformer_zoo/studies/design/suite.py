@@ -19,10 +19,12 @@ In every change, the suite's and the rows', `$(...)` stands for one of its
 from collections.abc import Collection, Mapping, Sequence
 import dataclasses
 import math
+import statistics
 
 import gin
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation.metrics.classification import LOSSES
 from transformer_zoo.studies.design import checks
 from transformer_zoo.studies.design import study as studies
@@ -34,6 +36,11 @@ MEAN = "mean of columns"
 AVERAGES = ("", "glue", "super_glue", MEDIAN)
 COMMANDS = ("train", "evaluate")
 
+_BENCHMARKS = {
+  "glue": averages.glue_average,
+  "super_glue": averages.super_glue_average,
+}
+_Scores = Mapping[str, Mapping[str, float]]  # {task: {metric: value}}
 _Changes = Sequence[str]
 _Parts = Mapping[str, _Changes]  # by the name of the part
 
@@ -79,15 +86,48 @@ class Column:
     """The tasks whose scores the column has, each once."""
     return tuple(dict.fromkeys(s.partition(":")[0] for s in self.scores))
 
+  def score(self, scores: _Scores) -> float | None:
+    """Returns the number of the column, None if a part of it is missing.
+
+    A number that is not finite, as of a diverged run, counts as missing.
+
+    Args:
+      scores: The scores of a row with a seed, {task: {metric: value}}.
+    """
+    value = self._average(scores)
+    return value if value is not None and math.isfinite(value) else None
+
+  def _average(self, scores: _Scores) -> float | None:
+    if self.average in _BENCHMARKS:
+      return _BENCHMARKS[self.average](scores)
+    parts = self.parts(scores)
+    if None in parts:
+      return None
+    median = self.average == MEDIAN
+    return statistics.median(parts) if median else statistics.fmean(parts)
+
+  def parts(self, scores: _Scores) -> list[float | None]:
+    """Returns the score of each of `scores`, None for what is missing."""
+    parts = []
+    for name in self.scores:
+      task, _, metric = name.partition(":")
+      metrics = scores.get(task, {})
+      if metric:
+        parts.append(metrics.get(metric.strip()))
+      else:
+        has = averages.has_score(metrics)
+        parts.append(averages.task_score(metrics) if has else None)
+    return parts
+
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Suite:
   """The models, data and budgets that the rows of any study run on.
 
-  The changes of a run are, in this order: the phase's, the row's model's, the
-  group's (for phases per group), the row's for all phases, the row's for this
-  phase, and the changes of `after`.
+  The changes of a run are, in this order: the phase's, an alternative of its
+  grid, the row's model's, the group's (for phases per group), the row's for all
+  phases, the row's for this phase, and the changes of `after`.
 
   Attributes:
     name: The name of the suite and of folders; by default the name of the gin
@@ -109,6 +149,11 @@ class Suite:
       this phase. A group may have parts, `{part: changes}` in place of changes,
       each a run of its own, as for a benchmark whose tasks are fine-tuned on
       one by one.
+    grids: The alternatives of a phase, each gin files and bindings, by the name
+      of the phase. Where a row ends in it, each group is trained with every
+      alternative and the study's first seed, and then with all seeds and the
+      alternative that is best in the group's columns. Alternatives that come to
+      one configuration, because a row or a group binds the same, count once.
     after: The changes that come after the row's, by phase, such as lengths that
       follow from a row's objective.
     commands: The command of each phase that is not run by `train`, by its name,
@@ -130,6 +175,9 @@ class Suite:
   missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
   per_group: Sequence[str] = ("finetune", ENSEMBLE)
   own_groups: Mapping[str, Mapping[str, _Changes | _Parts]] = dataclasses.field(
+    default_factory=dict
+  )
+  grids: Mapping[str, Sequence[_Changes]] = dataclasses.field(
     default_factory=dict
   )
   after: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
@@ -167,9 +215,11 @@ class Suite:
         raise UserError(f"{where} has no {field}; bind Suite.{field}")
     checks.check_mapping(self.values, "Suite.values")
     checks.check_mapping(self.missing, "Suite.missing")
-    checks.check_known(
-      self.after, self.phases, f"Suite.after of {where}: phase"
-    )
+    checks.check_grids(self.grids, "Suite.grids")
+    for field in ("after", "grids"):
+      checks.check_known(
+        getattr(self, field), self.phases, f"Suite.{field} of {where}: phase"
+      )
     checks.check_strings(self.per_group, "Suite.per_group")
     known = (*self.phases, ENSEMBLE)
     for field in ("per_group", "own_groups", "commands"):

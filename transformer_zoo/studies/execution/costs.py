@@ -26,6 +26,7 @@ from transformer_zoo.forecast.roofline import Roofline
 from transformer_zoo.peft import trainable
 from transformer_zoo.runs import settings
 from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.execution import choices
 from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import run_costs
 from transformer_zoo.studies.execution import run_progress
@@ -154,14 +155,14 @@ def _jobs(runs, search_paths, known, with_executed) -> list[Job]:
   for run in runs:
     if run.folder in found:
       continue
-    costs = None
+    costs, actual = None, choices.resolved(run)
     if run.command == "train":
-      if run.changes not in by_changes:
-        by_changes[run.changes] = _costs_of(
-          run, search_paths, known, with_executed
+      if actual.changes not in by_changes:
+        by_changes[actual.changes] = _costs_of(
+          actual, search_paths, known, with_executed
         )
-      costs = by_changes[run.changes]
-    state = run_progress.read(run.folder).state
+      costs = by_changes[actual.changes]
+    state = run_progress.read(actual.folder).state
     found[run.folder] = Job(run, state, costs)
   return list(found.values())
 

@@ -20,6 +20,7 @@ from transformer_zoo import environment
 from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.execution import choices
 from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import result_file
 from transformer_zoo.studies.execution import run_progress
@@ -124,7 +125,8 @@ class Durations:
     """
     left, speeds = [], []
     for run, gone in running:
-      steps = run_progress.steps_of(run.folder, time.time() - gone)
+      folder = choices.resolved(run).folder
+      steps = run_progress.steps_of(folder, time.time() - gone)
       if steps is None:
         whole = self.seconds(run)
         left.append((run, whole and max(0.0, whole - gone)))
@@ -173,7 +175,11 @@ def finished_here(
     runs: The runs whose groups are known.
     processes: The number of processes that will share this machine.
   """
-  groups = {run.folder.name: run.group for run in runs}
+  groups = {
+    one.folder.name: run.group
+    for run in runs
+    for one in (run.choice.runs if run.choice else [run])
+  }
   here = environment.describe_environment()
   found, with_same_share = [], []
   for path in sorted(pool.glob(f"*/{run_progress.RESULT_FILE}")):
@@ -239,7 +245,7 @@ def elapsed(jobs: Iterable[Job], processes: int = 1) -> float | None:
     jobs: The jobs with predicted durations, each after those it starts from.
       Evaluations of unknown duration count as 0.
     processes: The number of runs that train at the same time, each as soon as
-      the runs that it starts from have ended.
+      the runs that it awaits have ended.
 
   Returns:
     The time in seconds; None if the duration of a training run is unknown.
@@ -259,14 +265,14 @@ def together(
     left: The runs that have not ended and the time that each still takes, in
       the order in which they start; first those that are running.
     processes: The number of runs that train at the same time, each as soon as
-      the runs that it starts from have ended.
+      the runs that it awaits have ended.
   """
   todo = {run.folder: (run, seconds) for run, seconds in left}
   now, running = 0.0, []  # A heap of ends and folders.
   while todo or running:
     unfinished = todo.keys() | {folder for _, folder in running}
     for folder, (run, seconds) in list(todo.items()):
-      if len(running) < processes and unfinished.isdisjoint(run.starts):
+      if len(running) < processes and unfinished.isdisjoint(run.awaited):
         heapq.heappush(running, (now + seconds, folder))
         del todo[folder]
     now, _ = heapq.heappop(running)

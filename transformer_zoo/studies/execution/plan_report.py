@@ -30,6 +30,7 @@ _NOTES = (
   "matrix products of forward passes; time: of the runs that are left, one "
   "after the other, compiling not included",
 )
+_SEARCH = " (search)"
 _COSTLIEST = 3  # The number of rows that are named.
 
 
@@ -56,6 +57,8 @@ class PlanReport:
   ) -> Iterator[tuple[str, str, str, Sequence[Job], Sequence[Job]]]:
     """Yields study, row and phase, with all their jobs and the new ones.
 
+    The search of a phase is a line of its own.
+
     A run that several rows or studies share is new where it is listed first.
     """
     by_folder = {job.run.folder: job for job in self.jobs}
@@ -63,7 +66,8 @@ class PlanReport:
     for study, runs in self.studies:
       grouped = collections.defaultdict(list)
       for run in runs:
-        grouped[run.row, run.phase].append(by_folder[run.folder])
+        phase = run.phase + _SEARCH * bool(run.alternative)
+        grouped[run.row, phase].append(by_folder[run.folder])
       for (row, phase), jobs in grouped.items():
         new = {j.run.folder: j for j in jobs if j.run.folder not in seen}
         seen |= new.keys()
@@ -186,7 +190,9 @@ def as_text(report: PlanReport) -> str:
 def _unequal_tokens(report: PlanReport) -> dict[str, list[str]]:
   """Returns by study a sentence on rows that read more than others, or none."""
   tokens = {name: collections.Counter() for name, _ in report.studies}
-  for study, row, _, jobs, _ in report.lines():
+  for study, row, phase, jobs, _ in report.lines():
+    if phase.endswith(_SEARCH):
+      continue
     for name in ("input_tokens", "target_tokens"):
       tokens[study][row] += _sum(jobs, lambda c, name=name: getattr(c, name))
   found = {study: costs.unequal_tokens(rows) for study, rows in tokens.items()}
@@ -257,7 +263,8 @@ def _summary(report: PlanReport) -> list[str]:
 
 
 def _run(run: planned_run.Run) -> dict[str, Any]:
-  names = ("row", "seed", "group", "part", "phase", "member", "shared")
+  names = ("row", "seed", "group", "part", "phase", "member", "alternative")
+  names += ("shared",)
   return {name: getattr(run, name) for name in names} | {
     "folder": str(run.folder)
   }

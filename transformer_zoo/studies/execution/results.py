@@ -4,7 +4,7 @@
 contain their progress (`run_progress.py`) and results (`result_file.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import os
 import pathlib
@@ -16,6 +16,7 @@ from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design.study import Study
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.design.suite import Suite
+from transformer_zoo.studies.execution import choices
 from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import result_file
 from transformer_zoo.studies.execution import run_progress
@@ -58,6 +59,8 @@ class RunResult:
     fingerprint: The hash by which identical runs are recognised.
     result: The contents of `result.json`, or None if the run is unfinished.
     part: The name of the part of the group, or "" for the whole group.
+    alternative: The changes of a grid that a run of the search tries, as text;
+      "" for any other run.
   """
 
   row: str
@@ -75,13 +78,12 @@ class RunResult:
   fingerprint: str
   result: Mapping | None
   part: str = ""
+  alternative: str = ""
 
   @property
   def name(self) -> str:
     """The name of the run in messages and tables."""
-    return planned_run.run_name(
-      self.row, self.seed, self.group, self.phase, self.member, self.part
-    )
+    return planned_run.run_name(self)
 
   @property
   def sentence(self) -> str:
@@ -105,6 +107,25 @@ class RunResult:
     step = result_file.chosen_step(self.result, task)
     place = "" if step is None else f"predictions/{step}"
     return self.folder / place / f"{task}.jsonl"
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+  """The runs of a row and a group by which one alternative is chosen.
+
+  Attributes:
+    runs: The runs, one for each alternative.
+    scores: The scores that are compared; None for an unfinished run and for one
+      that diverged.
+    chosen: The index of the alternative that is chosen, None until all runs are
+      finished.
+    columns: The columns that are scored.
+  """
+
+  runs: tuple[RunResult, ...]
+  columns: tuple[Column, ...]
+  scores: tuple[float | None, ...]
+  chosen: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +168,22 @@ class StudyResults:
     return f"{self.suite} (version {self.suite_version})"
 
   def of_row(self, row: str) -> tuple[RunResult, ...]:
-    """Returns the runs of a row."""
-    return tuple(run for run in self.runs if run.row == row)
+    """Returns the runs of a row without those of its searches."""
+    return tuple(
+      run for run in self.runs if run.row == row and not run.alternative
+    )
+
+  def searches(self) -> tuple[Search, ...]:
+    """Returns the search of each row, group and part that has one."""
+    by_place = {}
+    for run in self.runs:
+      if run.alternative:
+        place = run.row, run.group, run.part
+        by_place.setdefault(place, []).append(run)
+    return tuple(
+      _search(runs, _columns_of(self.columns, group))
+      for (_, group, _), runs in by_place.items()
+    )
 
   def scored_runs(self, row: str, group: str) -> tuple[RunResult, ...]:
     """Returns the runs that score a row for a group, for all seeds.
@@ -229,15 +264,25 @@ def describe(
     options: Words that the shell command of every run needs too.
   """
 
-  def run_entry(run):
-    same = ("row", "seed", "group", "part", "phase", "member")
-    same += ("scored", "shared")
-    return {name: getattr(run, name) for name in same} | {
+  def place(run):
+    return {
       "folder": relative_path(run.folder, folder),
-      "starts": [relative_path(start, folder) for start in run.starts],
       "command": planned_run.shell_command(run, options),
       "fingerprint": run.fingerprint,
     }
+
+  def run_entry(run):
+    same = ("row", "seed", "group", "part", "phase", "member", "alternative")
+    same += ("scored", "shared")
+    entry = {name: getattr(run, name) for name in same} | place(run)
+    entry["starts"] = [relative_path(start, folder) for start in run.starts]
+    if run.choice is not None:
+      searched = [relative_path(one, folder) for one in run.choice.searched]
+      entry["choice"] = {
+        "searched": searched,
+        "runs": [*map(place, run.choice.runs)],
+      }
+    return entry
 
   return {
     "name": study.name,
@@ -298,13 +343,14 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
     )
   read = json_files.read(folder / STUDY_FILE)
   try:
+    columns = tuple(Column(**column) for column in read["columns"])
     return StudyResults(
       folder=folder,
       **{name: read[name] for name in _PLAIN},
       seeds=tuple(read["seeds"]),
-      columns=tuple(Column(**column) for column in read["columns"]),
+      columns=columns,
       rows={row.pop("name"): RowInfo(**row) for row in read["rows"]},
-      runs=tuple(_runs(folder, read["runs"])),
+      runs=tuple(_runs(folder, read["runs"], columns)),
       # Studies from before suites had versions ran on the first one.
       suite_version=read.get("suite_version", 1),
       rounding=read.get("rounding", {}),
@@ -316,13 +362,45 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
     ) from error
 
 
-def _runs(folder, records) -> Iterator[RunResult]:
+def _columns_of(columns: Iterable[Column], group: str) -> tuple[Column, ...]:
+  """Returns the columns that the runs of a group score."""
+  return tuple(c for c in columns if group in ("", c.of_group))
+
+
+def _search(runs: Sequence[RunResult], columns: Sequence[Column]) -> Search:
+  found = [run.result for run in runs]
+  return Search(
+    runs=tuple(runs),
+    columns=tuple(columns),
+    scores=tuple(one and choices.score(one, columns) for one in found),
+    chosen=None if None in found else choices.best(found, columns),
+  )
+
+
+def _runs(folder, records, columns) -> list[RunResult]:
   queued = run_progress.active_jobs(folder.parent / plan.POOL)
   known = {}  # Folder -> phase and progress of its run.
+  found = []
   for entry in records:
+    progress, job = None, queued.get(_path(folder, entry["folder"]).name)
+    choice = entry.pop("choice", None)
+    if choice is not None:
+      searched = [_path(folder, one) for one in choice["searched"]]
+      if all(known[one][1].state == run_progress.FINISHED for one in searched):
+        results = [result_file.read(one) for one in searched]
+        of_group = _columns_of(columns, entry["group"])
+        entry |= choice["runs"][choices.best(results, of_group)]
+      else:
+        progress = run_progress.of_job(job)
+        for one in searched:
+          before = known[one][1]
+          progress = run_progress.after_start(progress, before, "the search")
     path = _path(folder, entry["folder"])
     starts = tuple(_path(folder, start) for start in entry["starts"])
-    progress = run_progress.read(path, queued.get(path.name))
+    if progress is None:
+      progress = run_progress.read(path, job)
+      if not entry.get("alternative"):
+        entry["shared"] = path in known and not _take_over(found, path)
     for start in starts:
       phase, before = known[start]
       progress = run_progress.after_start(progress, before, phase)
@@ -331,18 +409,34 @@ def _runs(folder, records) -> Iterator[RunResult]:
       entry["command"] = planned_run.with_checkpoints(
         entry["command"], checkpoints
       )
-    known[path] = entry["phase"], progress
+    known.setdefault(path, (entry["phase"], progress))
     finished = progress.state == run_progress.FINISHED
-    yield RunResult(
-      **entry
-      | {
-        "folder": path,
-        "starts": starts,
-        "state": progress.state,
-        "reason": progress.reason,
-        "result": _result(path) if finished else None,
-      }
+    found.append(
+      RunResult(
+        **entry
+        | {
+          "folder": path,
+          "starts": starts,
+          "state": progress.state,
+          "reason": progress.reason,
+          "result": _result(path) if finished else None,
+        }
+      )
     )
+  return found
+
+
+def _take_over(found: list[RunResult], folder: pathlib.Path) -> bool:
+  """Marks the run of a search in a folder as shared with one that is listed.
+
+  Returns:
+    True if the search has such a run that was not shared before.
+  """
+  for index, run in enumerate(found):
+    if run.alternative and run.folder == folder and not run.shared:
+      found[index] = dataclasses.replace(run, shared=True)
+      return True
+  return False
 
 
 def _result(folder: pathlib.Path) -> dict:

@@ -125,15 +125,24 @@ def read(folder: pathlib.Path, job: str | None = None) -> RunProgress:
   error = _first_line(folder / ERROR_FILE)
   if error is not None:
     return RunProgress(FAILED, error)
-  if job is not None:
-    return RunProgress(QUEUED, f"job {job}")
   last = claims.last_owner(folder)
-  if last is None:
-    return RunProgress(NOT_RUN)
+  if job is not None or last is None:
+    return of_job(job)
   return RunProgress(
     INTERRUPTED,
     f"interrupted, {_step_of(folder)}{last}; the same command goes on",
   )
+
+
+def of_job(job: str | None) -> RunProgress:
+  """Returns the progress of a run that has not begun.
+
+  Args:
+    job: The name of the job that waits in a queue to train the run, or None.
+  """
+  if job is None:
+    return RunProgress(NOT_RUN)
+  return RunProgress(QUEUED, f"job {job}")
 
 
 def after_start(

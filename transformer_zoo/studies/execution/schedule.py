@@ -1,10 +1,11 @@
-"""The schedule of runs: each trained once, after the runs it starts from."""
+"""The schedule of runs: each trained once, after the runs that it awaits."""
 
 from collections.abc import Callable, Mapping, Sequence
 import pathlib
 import time
 
 from transformer_zoo.studies.design.planned_run import Run
+from transformer_zoo.studies.execution import choices
 from transformer_zoo.studies.execution import durations
 from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution import single_run
@@ -77,13 +78,13 @@ class Schedule:
 
   def _consider(self, run: Run) -> None:
     """Starts a run, or reports its end, unless it has to wait."""
-    for start in run.starts:
+    for start in run.awaited:
       if start in self._failures:
         self._fail(run, f"not run, because {self._phases[start]} failed")
         return
       if start in self._todo or start in self._started:
         return
-    found = run_progress.read(run.folder)
+    found = run_progress.read(choices.resolved(run).folder)
     if found.state == run_progress.FINISHED:
       del self._todo[run.folder]
       self._done += 1
@@ -116,7 +117,7 @@ class Schedule:
     else:
       took = time.monotonic() - began
       self._done += 1
-      self._known.add(run, took)
+      self._known.add(choices.resolved(run), took)
       self._say(
         f"{self._head(run)}  finished ({duration(took)}; {self._progress()}"
         f"{self._about_left()})"

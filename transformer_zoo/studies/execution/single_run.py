@@ -19,6 +19,7 @@ from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import claims
 from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.execution import choices
 from transformer_zoo.studies.execution import result_file
 from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.training import loop
@@ -44,10 +45,20 @@ class Execution:
   def __call__(self, run: planned_run.Run) -> None:
     """Trains a run to its end; returns at once if the run is finished.
 
+    Args:
+      run: The run. Of alternatives, the one that the search has chosen by now
+        is trained.
+
     Raises:
       Elsewhere: If another launcher is training the run.
+      UserError: If the search has not ended.
       Exception: Any error of the training, which `error.txt` records too.
     """
+    if run.choice is not None:
+      run = choices.resolved(run)
+      if run.choice is not None:
+        raise UserError(f"the search of {run.name} has not ended")
+      planned_run.write_gin(run)
     if (run.folder / run_progress.RESULT_FILE).exists():
       return
     with claims.claim(run.folder) as mine:

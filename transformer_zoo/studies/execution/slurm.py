@@ -1,8 +1,9 @@
 """Studies on a SLURM cluster: arrays of jobs, submitted by submitit.
 
 Runs that start from scratch form one array; the runs that start from the same
-run form another one, which SLURM starts when that run's job has succeeded. All
-arrays are submitted at once, so that no process has to wait for them.
+run form another one, which SLURM starts when that run's job has succeeded, as
+do the runs that one search chooses after all jobs of the search. All arrays are
+submitted at once, so that no process has to wait for them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +19,7 @@ from transformer_zoo.data.storage import folders
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design.planned_run import Run
+from transformer_zoo.studies.execution import choices
 from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution import single_run
 from transformer_zoo.training import loop
@@ -155,11 +157,11 @@ class Queue:
   def _should_submit(self, run: Run, active: Mapping[str, str]) -> bool:
     if run.folder.name in active:
       return False
-    for start in run.starts:
+    for start in run.awaited:
       if start.name not in active:
         if run_progress.read(start).state == run_progress.RUNNING:
           return False  # SLURM cannot wait for another launcher's run.
-    state = run_progress.read(run.folder).state
+    state = run_progress.read(choices.resolved(run).folder).state
     return state not in (run_progress.FINISHED, run_progress.RUNNING)
 
   def _submit_array(self, runs, after: list[str], active: dict) -> str:
@@ -177,7 +179,8 @@ class Queue:
       ) from error
     for run, job in zip(runs, submitted, strict=True):
       active[run.folder.name] = job.job_id
-      (run.folder / run_progress.ERROR_FILE).unlink(missing_ok=True)
+      folder = choices.resolved(run).folder
+      (folder / run_progress.ERROR_FILE).unlink(missing_ok=True)
     run_progress.write_jobs(self._folder, active)
     first = submitted[0].job_id.partition("_")[0]
     what = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
@@ -192,12 +195,12 @@ def _arrays(
   """Groups runs by the names of the runs that they have to wait for.
 
   Args:
-    runs: The runs to submit, each after those that it starts from.
+    runs: The runs to submit, each after those that it awaits.
     awaited: The names of the runs that have a job or will have one.
   """
   arrays = {}
   for run in runs:
-    key = tuple(s.name for s in run.starts if s.name in awaited)
+    key = tuple(one.name for one in run.awaited if one.name in awaited)
     arrays.setdefault(key, []).append(run)
   return arrays
 

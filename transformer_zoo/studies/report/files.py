@@ -158,6 +158,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
       for one in analysis.powers
     ],
     "conclusions": [_judged(one) for one in analysis.judged],
+    "searches": [*_searches(study)],
     "runs": [*_runs(study)],
   }
 
@@ -204,10 +205,21 @@ def _numbers(ranking) -> dict[str, Any]:
   return fields
 
 
+def _searches(study: StudyResults) -> Iterator[dict]:
+  for search in study.searches():
+    for index, run in enumerate(search.runs):
+      same = ("row", "seed", "group", "part", "phase", "alternative")
+      yield {name: getattr(run, name) for name in same} | {
+        "score": search.scores[index],
+        "chosen": index == search.chosen,
+      }
+
+
 def _runs(study: StudyResults) -> Iterator[dict]:
   for run in study.runs:
     if not run.shared:
       same = ("row", "seed", "group", "part", "phase", "member")
+      same += ("alternative",)
       yield (
         {"run": run.name}
         | {name: getattr(run, name) for name in same}

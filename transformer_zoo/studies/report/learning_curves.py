@@ -14,7 +14,6 @@ import numpy as np
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import charts
-from transformer_zoo.studies.statistics.scores import column_score
 from transformer_zoo.training.monitoring import recorder
 
 LOSS = "train/loss"
@@ -62,12 +61,14 @@ def read(study: StudyResults, phase: str, group: str) -> dict[str, Curves]:
   Returns:
     By title, the training loss, each column's score on the validation split,
     and the validation losses and metrics of tasks. A run that several rows
-    share appears under the first of them.
+    share appears under the first of them; those of searches are left out.
   """
   columns = [c for c in study.columns if group in ("", c.of_group)]
   found = {LOSS: {}} | {column.name: {} for column in columns}
   for run in study.runs:
-    if (run.phase, run.group) != (phase, group) or run.shared:
+    if (run.phase, run.group) != (phase, group):
+      continue
+    if run.shared or run.alternative:
       continue
     lines = recorder.read_lines(run.folder / recorder.METRICS_FILE)
     costs = _costs(run, lines)
@@ -202,7 +203,7 @@ def _points(lines, columns) -> dict[str, dict[int, float]]:
         if metric != "loss":
           scores.setdefault(task, {})[metric] = value
     for column in columns:
-      value = column_score(column, scores)
+      value = column.score(scores)
       if value is not None:
         points.setdefault(column.name, {})[line["step"]] = value
   return points

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from transformer_zoo.studies.report import cells
+from transformer_zoo.studies.report import runs_section
 from transformer_zoo.studies.report import scores_section
 from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics import budgets
@@ -37,6 +38,9 @@ def study_table(analysis: Analysis) -> str:
     blocks.append(costs(analysis))
     sentences = budgets.sentences(study, analysis.budgets)
     blocks.append(listed([*sentences, budgets.NOTE]))
+  searched = runs_section.search(study)
+  if searched:
+    blocks += ["## Search", tables.to_markdown(searched)]
   if table.every_metric:
     blocks.append("## Scores of each task")
     every = scores_section.grid(

@@ -59,6 +59,7 @@ def write(analysis: Analysis) -> pathlib.Path:
       "Scores over columns": scores_section.over_columns(table),
       "Scores over costs": scores_section.over_costs(analysis),
       "Budgets": runs_section.budget_table(study, analysis.budgets),
+      "Search": runs_section.search(study),
       "Scores of each task": scores_section.tasks(study, table),
       "Learning curves": learning_curves.section(study),
       "Where each number comes from": runs_section.sources(study, table),

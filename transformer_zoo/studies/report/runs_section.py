@@ -16,6 +16,7 @@ from transformer_zoo.studies.report import page
 from transformer_zoo.studies.report import tables
 from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics.budgets import Budget
+from transformer_zoo.studies.statistics.scores import decimals
 from transformer_zoo.studies.statistics.scores import Table
 from transformer_zoo.studies.statistics.wording import compact
 from transformer_zoo.studies.statistics.wording import number
@@ -78,6 +79,35 @@ def sources(study: StudyResults, table: Table) -> list[dict[str, object]]:
     }
     for row in study.rows
   ]
+
+
+def search(study: StudyResults) -> tables.Table | None:
+  """Returns the scores of searches, the chosen ones bold; None without any."""
+  searches = study.searches()
+  if not searches:
+    return None
+  every = dict.fromkeys(run.alternative for s in searches for run in s.runs)
+  lines = []
+  for one in searches:
+    first = one.runs[0]
+    is_loss = any(c.is_loss for c in one.columns)
+    shown = {
+      run.alternative: tables.Cell(
+        text="—" if score is None else number(score, decimals(is_loss)),
+        order=score,
+        href=_linked(study, run.folder, "").href,
+        bold=index == one.chosen,
+      )
+      for index, (run, score) in enumerate(
+        zip(one.runs, one.scores, strict=True)
+      )
+    }
+    of_what = " / ".join(filter(None, (first.group, first.part)))
+    line = [cells.label(study, first.row), of_what, f"{first.seed}"]
+    lines.append([*line, *(shown.get(text, tables.Cell()) for text in every)])
+  return tables.Table(
+    head=["row", "group", "seed", *every], lines=lines, kind="numbers wide"
+  )
 
 
 def predictions(study: StudyResults, table: Table) -> dict[str, tables.Table]:

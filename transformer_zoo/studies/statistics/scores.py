@@ -19,10 +19,6 @@ from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.design.suite import MEDIAN
 from transformer_zoo.studies.execution.results import StudyResults
 
-_BENCHMARKS = {
-  "glue": averages.glue_average,
-  "super_glue": averages.super_glue_average,
-}
 # Heads the tasks that are scored by runs of no group and are in no column.
 NO_GROUP = "other tasks"
 
@@ -168,10 +164,7 @@ def build(study: StudyResults) -> Table:
   """
   metrics = task_metrics(study)
   # What is scored, by the runs of which group, how, and whether it is a loss.
-  wanted = [
-    (c.name, c.of_group, functools.partial(column_score, c), c.is_loss)
-    for c in study.columns
-  ]
+  wanted = [(c.name, c.of_group, c.score, c.is_loss) for c in study.columns]
   wanted += [
     (metric, group, metric.of, metric.is_loss)
     for group, of_group in metrics.items()
@@ -252,7 +245,7 @@ def _gaps(study: StudyResults, column: Column) -> Iterator[str]:
   for row, info in study.rows.items():
     for seed in study.seeds:
       scores = _finished_scores(study, row, seed, column.of_group)
-      if scores is None or column_score(column, scores) is not None:
+      if scores is None or column.score(scores) is not None:
         continue
       values = [v for metrics in scores.values() for v in metrics.values()]
       if all(map(math.isfinite, values)):
@@ -290,53 +283,14 @@ def published_name(column: Column) -> str:
   return column.published or column.name
 
 
-def column_score(
-  column: Column, scores: Mapping[str, Mapping[str, float]]
-) -> float | None:
-  """Returns the score of a column, None if a part of it is missing.
-
-  A number that is not finite, as of a diverged run, counts as missing.
-
-  Args:
-    column: The column of the suite.
-    scores: The scores of a row with a seed, {task: {metric: value}}.
-  """
-  value = _of_column(column, scores)
-  return value if value is not None and math.isfinite(value) else None
-
-
-def _of_column(column, scores) -> float | None:
-  if column.average in _BENCHMARKS:
-    return _BENCHMARKS[column.average](scores)
-  parts = _parts(column, scores)
-  if None in parts:
-    return None
-  median = column.average == MEDIAN
-  return statistics.median(parts) if median else statistics.fmean(parts)
-
-
 def _mean_quartiles(column, scores_of_seeds) -> tuple[float, float] | None:
   """The means over seeds of the quartiles of a column; None without a seed."""
   found = [
     averages.quartiles(parts)
     for scores in scores_of_seeds
-    if None not in (parts := _parts(column, scores))
+    if None not in (parts := column.parts(scores))
   ]
   return found and tuple(map(statistics.fmean, zip(*found, strict=True)))
-
-
-def _parts(column, scores) -> list[float | None]:
-  """The score of each task of a column, None for what is missing."""
-  parts = []
-  for name in column.scores:
-    task, _, metric = name.partition(":")
-    metrics = scores.get(task, {})
-    if metric:
-      parts.append(metrics.get(metric.strip()))
-    else:
-      has = averages.has_score(metrics)
-      parts.append(averages.task_score(metrics) if has else None)
-  return parts
 
 
 def within_two_deviations(

@@ -15,7 +15,6 @@ from transformer_zoo.studies.design.suite import MEDIAN
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import predictions
-from transformer_zoo.studies.statistics import scores as scores_lib
 from transformer_zoo.studies.statistics.resampled_metrics import Resampled
 
 RESAMPLES = 1000
@@ -155,14 +154,14 @@ def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
   zeros = {
     task: dict.fromkeys(metrics, 0.0) for task, metrics in scores.items()
   }
-  if scores_lib.column_score(column, zeros) is None:
+  if column.score(zeros) is None:
     return {}
   weights = {}
   for task, metrics in zeros.items():
     for metric in metrics:
       one = zeros | {task: metrics | {metric: 1.0}}
       scored = column.of_group, task
-      weights[scored, metric] = scores_lib.column_score(column, one)
+      weights[scored, metric] = column.score(one)
   return {name: weight for name, weight in weights.items() if weight}
 
 
