@@ -58,6 +58,22 @@ def test_the_plan_counts_shared_runs_once():
   assert plan_report.totals(twice)["seconds"] == 120
 
 
+def test_the_search_is_a_line_of_its_own():
+  searched = make_run("finetune", "low"), make_run("finetune", "high")
+  low, high = (dataclasses.replace(r, alternative="a") for r in searched)
+  first = dataclasses.replace(searched[0], shared=True)
+  second = make_run("finetune", "second")
+  pretrain = make_job("pretrain", row="other")
+  runs = [low, high, first, second, pretrain.run]
+  jobs = [costs.Job(r, "", COSTS) for r in (low, high, second)]
+  text = plan_report.as_text(PlanReport([("tiny", runs)], [*jobs, pretrain]))
+  lines = [line.split() for line in text.splitlines()]
+  assert ["baseline", "finetune", "(search)", "2", "0"] == lines[2][:5]
+  assert ["baseline", "finetune", "1", "1"] == lines[3][:4]
+  # Two fine-tunings against one run are compared, and not four.
+  assert "2.0 times" in text
+
+
 def test_the_plan_says_what_takes_most():
   rows = {"a": 600.0, "b": 60.0, "c": 40.0, "d": 20.0}
   jobs = [

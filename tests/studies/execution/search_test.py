@@ -1,8 +1,12 @@
 """Searches of grids: first the alternatives, then all seeds with the best."""
 
+import dataclasses
+
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution import choices
 from transformer_zoo.studies.execution import results
@@ -94,6 +98,19 @@ def test_a_search_that_fails_keeps_its_seeds_from_running(
   fake.broken = lambda what: False
   assert run_tiny(searched(), seeds=[0, 1]).failures == ()
   assert results.read(outcome.folder).unfinished() == ()
+
+
+def test_a_macro_that_nothing_reads_is_no_alternative():
+  study = dataclasses.replace(
+    loading.load_study("roberta_table1"),
+    grids={"heads": (("LEARNING_RAET=1",), ("LEARNING_RATE=2",))},
+  )
+  with pytest.raises(UserError) as error:
+    plan.plan(study, loading.load_suite("miniature"), prepare=False)
+  assert str(error.value).startswith(
+    "row 'static', phase 'heads', group 'SST2': LEARNING_RAET=1: the macro "
+    "'LEARNING_RAET' is used by nothing"
+  )
 
 
 ACCURACY, LOSS = (

@@ -96,6 +96,38 @@ def test_runs_are_arrays_and_wait_for_those_they_start_from(
   assert "--array" in (cluster / "squeue_arguments").read_text()
 
 
+def test_seeds_wait_for_the_search_and_choose_when_they_start(
+  run_tiny, fake, cluster
+):
+  grid = "{'finetune': (('TRAIN_STEPS=10',), ('TRAIN_STEPS=30',))}"
+  study = run_tiny(
+    ("Study.question", f"Study.grids = {grid}\nStudy.question"),
+    ("@baseline/Row(), ", ""),
+    ("baseline/Row.label", "#"),
+    (" @half_as_long/Row()", ""),
+    ("half_as_long/Row.changes", "#"),
+    seeds=[0, 1],
+    launch=launch(),
+  ).folder
+  # The search of both groups, then the second seed of each.
+  first, *others = scripts(cluster).values()
+  assert first["array"] == "0-3%2"
+  assert [one["dependency"] for one in others] == [
+    "afterok:100_0:100_1",
+    "afterok:100_2:100_3",
+  ]
+  with pytest.raises(UserError, match="the search of no_pretraining / seed 1 "):
+    run_job(study, "101")
+  for number in (*(f"100_{index}" for index in range(4)), "101", "102"):
+    run_job(study, number)
+  read = results.read(study)
+  assert read.unfinished() == () and len(fake.trained) == 6
+  for search in read.searches():
+    chosen = read.scored_runs("no_pretraining", search.runs[0].group)
+    steps = search.runs[search.chosen].result["step"]
+    assert [run.result["step"] for run in chosen] == [steps, steps]
+
+
 def test_what_is_on_its_way_is_not_submitted_again(run_tiny, fake, cluster):
   run_tiny(seeds=[0], launch=launch())
   (cluster / "queue").write_text(QUEUE)

@@ -40,7 +40,8 @@ def study_table(analysis: Analysis) -> str:
     blocks.append(listed([*sentences, budgets.NOTE]))
   searched = runs_section.search(study)
   if searched:
-    blocks += ["## Search", tables.to_markdown(searched)]
+    blocks += ["## Search", tables.to_markdown(searched["table"])]
+    blocks.append(listed([searched["note"]]))
   if table.every_metric:
     blocks.append("## Scores of each task")
     every = scores_section.grid(

@@ -81,11 +81,11 @@ def sources(study: StudyResults, table: Table) -> list[dict[str, object]]:
   ]
 
 
-def search(study: StudyResults) -> tables.Table | None:
-  """Returns the scores of searches, the chosen ones bold; None without any."""
+def search(study: StudyResults) -> dict[str, object]:
+  """Returns the scores of the alternatives of grids, the chosen ones bold."""
   searches = study.searches()
   if not searches:
-    return None
+    return {}
   every = dict.fromkeys(run.alternative for s in searches for run in s.runs)
   lines = []
   for one in searches:
@@ -105,9 +105,16 @@ def search(study: StudyResults) -> tables.Table | None:
     of_what = " / ".join(filter(None, (first.group, first.part)))
     line = [cells.label(study, first.row), of_what, f"{first.seed}"]
     lines.append([*line, *(shown.get(text, tables.Cell()) for text in every)])
-  return tables.Table(
-    head=["row", "group", "seed", *every], lines=lines, kind="numbers wide"
-  )
+  head = ["row", "group", "seed", *every]
+  return {
+    "table": tables.Table(head=head, lines=lines, kind="numbers wide"),
+    "note": (
+      "Scores on validation with one seed, in the columns of the group. Bold: "
+      "the best, of equals the first, with which all seeds are run; so the "
+      "number of this seed is the best of several. —: not finished, diverged, "
+      "or the same as another one. Budgets leave the search out."
+    ),
+  }
 
 
 def predictions(study: StudyResults, table: Table) -> dict[str, tables.Table]:
