@@ -1071,6 +1071,12 @@ _STUDIES = _of(
     "studies/statistics",
   ),
   (
+    "execution/choices.py",
+    "sign = -1 if any(column.is_loss for column in columns) else 1",
+    "sign = 1",
+    "studies/execution",
+  ),
+  (
     "report/charts.py",
     "base.mean - 2 * base.deviation,",
     "base.mean - base.deviation,",

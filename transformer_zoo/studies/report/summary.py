@@ -1,5 +1,6 @@
 """A study in brief, as Markdown: a section for a page of results."""
 
+import collections
 from collections.abc import Iterator
 
 from transformer_zoo.studies import published
@@ -44,6 +45,7 @@ def sentences(analysis: Analysis) -> list[str]:
   lines = (analysis.answer, analysis.summary, uneven, analysis.power)
   return [
     *filter(None, lines),
+    *_searched(analysis.study),
     *_concluded(analysis),
     *analysis.beside_published,
   ]
@@ -54,6 +56,21 @@ def cost(study: StudyResults) -> str:
   words = f"{study.progress()}; {duration(study.seconds)} of computing"
   where = [one.brief for one in environments.read(study)]
   return "; ".join([words, *dict.fromkeys(where)]) + "."
+
+
+def _searched(study: StudyResults) -> Iterator[str]:
+  """How often each alternative of a grid was chosen."""
+  chosen = collections.Counter(
+    search.runs[search.chosen].alternative
+    for search in study.searches()
+    if search.chosen is not None
+  )
+  if chosen:
+    counts = [f"{text} ({count})" for text, count in chosen.most_common()]
+    yield (
+      "Chosen on validation with one seed, for each row and group: "
+      f"{', '.join(counts)}."
+    )
 
 
 def _concluded(analysis) -> Iterator[str]:
