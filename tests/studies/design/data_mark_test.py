@@ -8,6 +8,7 @@ import pytest
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.runs import inputs
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design.study import Study
 from transformer_zoo.studies.design.suite import Suite
 
 
@@ -93,7 +94,7 @@ def test_the_data_of_a_head_is_that_of_its_form(files, name, tmp_path):
     read.append((mixture, prepared_dir))
     return "as it was"
 
-  planner = plan._Planner(Suite(name="one"), tmp_path, (), mark)
+  planner = plan._Planner(Study(), Suite(name="one"), tmp_path, (), mark)
   architecture, *heads = files
   changes = (
     architecture,

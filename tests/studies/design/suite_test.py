@@ -155,6 +155,12 @@ def test_an_unknown_suite_names_the_nearest(load):
     ),
     (
       "Suite.values = {'finetune_steps': 20}",
+      "Suite.grids = {'finetun': (('A=1',), ('A=2',))}",
+      "Suite.grids of suite 'two': phase 'finetun' is unknown; did you mean "
+      "'finetune'?",
+    ),
+    (
+      "Suite.values = {'finetune_steps': 20}",
       "Suite.commands = {'finetune': 'infer'}",
       "Suite.commands of suite 'two': 'infer' is unknown; allowed: 'evaluate', "
       "'train'",

@@ -39,7 +39,7 @@ with_bilstm/Row.changes = {
 """
 RATES = """
 Study.question = "Which rate?"
-Study.columns = {"SST2": ""}
+Study.columns = {"MNLI": ""}
 Study.seeds = (0, 1)
 Study.grids = {"heads": (("LEARNING_RATE=0.0",), ("LEARNING_RATE=0.002",))}
 Study.rows = (@masked/Row(),)
@@ -112,7 +112,7 @@ def test_a_search_leaves_out_the_rate_of_nothing(few_steps, capsys):
   (search,) = study.searches()
   nothing, learnt = search.scores
   assert nothing < learnt and search.chosen == 1
-  for run in study.scored_runs("masked", "SST2"):
+  for run in study.scored_runs("masked", "MNLI"):
     assert "LEARNING_RATE = 0.002" in (run.folder / "config.gin").read_text()
   assert f"**{learnt:.2f}**" in (folder / "table.md").read_text()
   assert len(list((few_steps / "runs" / "runs").glob("*/result.json"))) == 5
