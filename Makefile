@@ -72,7 +72,7 @@ test-slow: $(TESTING) $(LIBTPU)
 # `make test-processes VENV=.venv-3.13 PYTHON=python3.13`. What layers on two
 # processes compute is no matter of Python's.
 test-processes: $(TESTING)
-	$(VENV_PYTHON) -m pytest -k 'not layers_on_two_processes' tests/processes \
+	$(PYTEST) -k 'not layers_on_two_processes' tests/processes \
 	  tests/runs/several_processes_test.py \
 	  tests/training/checkpoints/checkpoints_of_processes_test.py
 

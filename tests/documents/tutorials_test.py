@@ -1,6 +1,6 @@
 """Each tutorial runs: all its cells, in order, in a folder of its own.
 
-A tenth of its steps, few examples: that the cells run is tested here, and
+A tenth of its steps, few examples, one seed: that the cells run is tested here, and
 what the reader sees is computed by `make docs EXECUTE=cache`.
 """
 
@@ -23,7 +23,7 @@ def cells(path):
   text = re.sub(
     r"\b((?:TRAIN|WARMUP)_STEPS|(?:CHECKPOINT|EVAL)_PERIOD)=(\d+)",
     lambda found: f"{found[1]}={-(-int(found[2]) // 10)}",
-    path.read_text(encoding="utf-8"),
+    path.read_text(encoding="utf-8").replace("seeds=2)", "seeds=1)"),
   )
   return re.findall(r"^```\{code-cell\}.*?\n(.*?)^```$", text, re.M | re.S)
 
