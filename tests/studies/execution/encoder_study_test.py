@@ -45,8 +45,8 @@ Study.grids = {"heads": (("LEARNING_RATE=0.0",), ("LEARNING_RATE=0.002",))}
 Study.rows = (@masked/Row(),)
 Row.phases = ("pretrain_encoder", "heads")
 masked/Row.changes = {"heads": (
-  "TRAIN_STEPS=120", "WARMUP_STEPS=10", "EVAL_PERIOD=60",
-  "CHECKPOINT_PERIOD=60",
+  "TRAIN_STEPS=80", "WARMUP_STEPS=10", "EVAL_PERIOD=0",
+  "CHECKPOINT_PERIOD=80", "BATCH_SIZE=16",
 )}
 """
 STUDIES = {"features": FEATURES, "directions": DIRECTIONS, "rates": RATES}
