@@ -1,7 +1,7 @@
 """Each tutorial runs: all its cells, in order, in a folder of its own.
 
-A tenth of its steps, few examples, one seed: that the cells run is tested here, and
-what the reader sees is computed by `make docs EXECUTE=cache`.
+A tenth of its steps, few examples, one seed: that the cells run is tested here,
+and what the reader sees is computed by `make docs EXECUTE=cache`.
 """
 
 import ast
