@@ -23,11 +23,15 @@ def test_pages_and_index_are_what_their_json_gives():
 def test_a_figure_is_drawn_from_its_table():
   """A table that has changed, or a figure of no table any more."""
   drawn = {path: figures.drawn_from(path) for path in RESULTS.rglob("*.svg")}
-  assert drawn == {
+  pages = site.read(RESULTS)
+  expected = {
     RESULTS / site.figure(page, section): figures.digest(section.table)
-    for page in site.read(RESULTS)
+    for page in pages
     for section in page.sections
-  }, _UPDATE
+  }
+  budgets = figures.digest(site.over_budgets(pages))
+  expected[RESULTS / site.BUDGETS_FIGURE] = budgets
+  assert drawn == expected, _UPDATE
 
 
 def test_a_reversed_conclusion_has_its_sentences():

@@ -94,6 +94,10 @@ def test_the_index_counts_a_conclusion_once_at_its_largest_budget(
   assert small[2:6] == ["two (version 1)", "1.00 G", "3", "holds"]
   assert large[2:6] == ["another (version 1)", "2.00 G", "3", "reversed"]
   assert f"another (version 1): {_CLAIM}: −20.00" in index
+  figure = (tmp_path / site.BUDGETS_FIGURE).read_text()
+  # A panel with the mean of all and the bar of each; nothing below a mean.
+  assert _CLAIM in figure and figure.count(">FLOPs of a row<") == 1
+  assert index.index("over_budgets.svg") < index.index("| study")
   assert "It turns. Nobody knows why." in index
   assert "It turns." in (tmp_path / "tiny.md").read_text()
 

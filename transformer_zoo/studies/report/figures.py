@@ -1,11 +1,17 @@
-"""Figures of published tables: the scores of all rows, a panel a column."""
+"""Figures of published tables: scores of rows, and differences over budgets."""
 
+from collections.abc import Iterator
+import contextlib
 import hashlib
 import pathlib
 import re
+from typing import TYPE_CHECKING
 
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import tables
+
+if TYPE_CHECKING:
+  from matplotlib.figure import Figure
 
 _INK, _SOFT, _DOT = "#1c2127", "#9aa4ae", "#0072b2"
 
@@ -18,13 +24,7 @@ def draw(path: pathlib.Path, table: tables.Table) -> None:
   """
   if path.exists() and drawn_from(path) == digest(table):
     return
-  import matplotlib
-  from matplotlib.figure import Figure
-
-  settings = {"svg.fonttype": "none", "svg.hashsalt": path.stem}
-  with matplotlib.rc_context({**settings, "font.size": 9}):
-    height = 0.7 + 0.24 * len(table.lines)
-    figure = Figure(figsize=(9, height), layout="constrained")
+  with _figure(path, table, 0.7 + 0.24 * len(table.lines)) as figure:
     columns = [title.partition("\u00a0")[0] for title in table.head[1:]]
     panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)
     labels = [label for label, *_ in table.lines]
@@ -42,6 +42,56 @@ def draw(path: pathlib.Path, table: tables.Table) -> None:
       axes.tick_params(axis="y", length=0)
       axes.margins(0.15, 0)
     panels[0][0].set_ylim(len(labels) - 0.5, -0.5)
+
+
+def draw_budgets(path: pathlib.Path, table: tables.Table) -> None:
+  """Draws differences over budgets as SVG, unless they were drawn already.
+
+  A dot is a difference in the published direction, its bar the 95 % interval: a
+  conclusion holds where the bar is above 0, and is reversed where below.
+
+  Args:
+    path: The path of the figure.
+    table: A line for each conclusion and budget: the study, the conclusion,
+      the suite, the FLOPs of a row, the seeds, the verdict, and the difference
+      with its interval, if it has one.
+  """
+  if path.exists() and drawn_from(path) == digest(table):
+    return
+  panels = {}
+  for study, claim, _, flops, _, _, measured in table.lines:
+    numbers = re.findall(r"[+−][\d.]+", measured)
+    found = [float(number.replace("−", "-")) for number in numbers]
+    panels.setdefault(f"{study}\n{claim}", []).append((flops.order, *found))
+  with _figure(path, table, 2.4) as figure:
+    drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for (title, points), axes in zip(panels.items(), drawn, strict=True):
+      for flops, mean, *ends in points:
+        bar = [[mean - ends[0]], [ends[1] - mean]] if ends else None
+        axes.errorbar(flops, mean, yerr=bar, fmt="o", c=_DOT)
+      budgets, means = zip(*(point[:2] for point in points), strict=True)
+      axes.plot(budgets, means, c=_DOT, linewidth=0.8)
+      axes.axhline(0, color=_SOFT, linewidth=0.8, zorder=0)
+      axes.set_xscale("log")
+      axes.set_title(title, fontsize=9, color=_INK)
+      axes.set_xlabel("FLOPs of a row")
+      axes.spines[["top", "right"]].set_visible(False)
+      axes.margins(0.2, 0.1)
+    drawn[0].set_ylabel("points")
+
+
+@contextlib.contextmanager
+def _figure(
+  path: pathlib.Path, table: tables.Table, height: float
+) -> Iterator["Figure"]:
+  """Yields an empty figure, which is saved at the end: equal tables, bytes."""
+  import matplotlib
+  from matplotlib.figure import Figure
+
+  settings = {"svg.fonttype": "none", "svg.hashsalt": path.stem}
+  with matplotlib.rc_context({**settings, "font.size": 9}):
+    figure = Figure(figsize=(9, height), layout="constrained")
+    yield figure
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"Date": None, "Description": digest(table)}
     figure.savefig(path, metadata=metadata)

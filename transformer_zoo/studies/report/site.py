@@ -39,6 +39,7 @@ from transformer_zoo.studies.statistics.wording import compact
 INDEX_FILE = "index.md"
 ARCHIVE_FILE = "archive.md"
 _IMAGES = "images"
+BUDGETS_FIGURE = f"{_IMAGES}/over_budgets.svg"
 
 _REVERSED = Verdict.REVERSED.value
 _VERDICTS = tuple(verdict.value for verdict in Verdict)
@@ -165,6 +166,8 @@ def publish(
   for page in pages:
     for section in page.sections:
       figures.draw(folder / figure(page, section), section.table)
+  if differences := over_budgets(pages):
+    figures.draw_budgets(folder / BUDGETS_FIGURE, differences)
   return folder / INDEX_FILE
 
 
@@ -351,11 +354,18 @@ def _index(pages: Sequence[Page], archived: bool) -> str:
   best = _best(pages, expected)
   counts = {v: list(best.values()).count(v) for v in _VERDICTS}
   keys = {page.published for page in pages}
+  budgets = over_budgets(pages)
   missing = [name for (key, _), name in expected.items() if key not in keys]
   without = [f"`{k}` {missing.count(k)}" for k in dict.fromkeys(missing)]
   blocks = [
     "# Results",
     *_INTRODUCTION,
+    budgets
+    and "![Differences over the FLOPs of a row, a panel for each conclusion]"
+    f"({BUDGETS_FIGURE})",
+    budgets
+    and "Above: what a paper concludes, over the FLOPs of a row; a dot is our "
+    "difference in the published direction, its bar the 95 % interval.",
     f"Of {len(best)} conclusions that publications draw from their tables: "
     + ", ".join(f"*{v}* {counts[v]}" for v in _VERDICTS)
     + ".",
@@ -364,7 +374,8 @@ def _index(pages: Sequence[Page], archived: bool) -> str:
     tables.to_markdown(_by_suite(pages, counts)),
     "A conclusion that stands on several suites or in several studies counts "
     "once in the last line, with the verdict at the largest budget that tells.",
-    *_over_budgets(pages),
+    budgets and "## Over budgets",
+    budgets and tables.to_markdown(budgets),
     *_reversed(pages),
     without and "## Not run",
     without
@@ -445,8 +456,11 @@ def _by_suite(pages: Sequence[Page], counts: Mapping[str, int]) -> tables.Table:
   return tables.Table(head=["suite", "studies", *_VERDICTS], lines=lines)
 
 
-def _over_budgets(pages: Sequence[Page]) -> list[str]:
-  """The verdicts of studies on several suites whose FLOPs are counted."""
+def over_budgets(pages: Sequence[Page]) -> tables.Table | None:
+  """Returns the differences of studies on suites whose FLOPs are counted.
+
+  None without a study on two of them.
+  """
   lines = []
   for page in pages:
     rungs = [one for one in page.sections if one.row_flops and one.verdicts]
@@ -458,13 +472,13 @@ def _over_budgets(pages: Sequence[Page]) -> list[str]:
       for one in rung.verdicts
     ]
     for claim, flops, rung, one in sorted(found, key=lambda entry: entry[:2]):
-      line = [page.study, claim, rung.title, compact(flops), str(rung.seeds)]
+      cost = tables.Cell(text=compact(flops), order=flops)
+      line = [page.study, claim, rung.title, cost, str(rung.seeds)]
       lines.append([*line, one["verdict"], one["measured"]])
   if not lines:
-    return []
+    return None
   head = ["study", "conclusion", "suite", "FLOPs of a row", "seeds"]
-  table = tables.Table(head=[*head, "verdict", "measured"], lines=lines)
-  return ["## Over budgets", tables.to_markdown(table)]
+  return tables.Table(head=[*head, "verdict", "measured"], lines=lines)
 
 
 def _reversed(pages: Sequence[Page]) -> list[str]:
