@@ -25,6 +25,7 @@ def measure(work: dict) -> dict:
     "num_decoder_layers": model["num_layers"],
   }
   sizes = {**model, **layers, "batch_size": work["batch_size"]}
+  sizes["is_bart"] = False
   network = peer.build(sizes).to(device).train()
   optimizer = Adafactor(
     network.parameters(), lr=1e-2, relative_step=False, warmup_init=False

@@ -1,5 +1,6 @@
 """The models of the benchmarks' peer `transformers`."""
 
+import importlib
 import pathlib
 
 import pytest
@@ -44,3 +45,11 @@ def test_a_t5_1_1_has_a_head_of_its_own(peer):
   model = peer.build(ENCODER | size | {"is_bart": False})
   assert model.lm_head.weight is not model.shared.weight
   assert not model.config.scale_decoder_outputs
+
+
+def test_the_step_beside_an_accelerator_has_all_that_it_asks_for(peer):
+  """Finds a setting of `peers.transformers` that the step does not give."""
+  step = importlib.import_module("peers.transformers_step")
+  work = ENCODER | {"targets": 6, "steps": 1, "warmup": 1, "compile": False}
+  found = step.measure(work | {"model": ENCODER | {"head_dim": 8}})
+  assert found["tokens_per_second"] > 0
