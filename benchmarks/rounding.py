@@ -58,8 +58,8 @@ def measured(folders: list[pathlib.Path]) -> dict[str, dict[str, np.ndarray]]:
   """
   tables = []
   for folder in folders:
-    [study] = [p for p in folder.iterdir() if results.is_study(p)]
-    tables.append(scores.build(results.read(study)))
+    [study] = folder.glob(f"{STUDY}-*/{results.STUDY_FILE}")
+    tables.append(scores.build(results.read(study.parent)))
   columns = {name: (name,) for name in tables[0].columns}
   columns[MEAN] = tables[0].score_columns
   return {
