@@ -23,6 +23,7 @@ from transformer_zoo.training.monitoring import recorder
 
 STUDY = """
 Study.question = 'Does <pre-training> help?'
+Study.seeds = (0, 1, 2)
 Study.rows = (@baseline/Row(), @no_pretraining/Row(), @half_as_long/Row())
 baseline/Row.label = 'the baseline'
 no_pretraining/Row.phases = ('finetune',)
@@ -30,6 +31,7 @@ half_as_long/Row.changes = {'finetune': ('TRAIN_STEPS=$(finetune_steps // 2)',)}
 """
 OTHER_STUDY = """
 Study.question = 'Does <more> fine-tuning help?'
+Study.seeds = (0, 1, 2)
 Study.rows = (@baseline/Row(), @longer/Row())
 longer/Row.changes = {'finetune': ('TRAIN_STEPS=30',)}
 """

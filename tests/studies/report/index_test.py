@@ -136,8 +136,8 @@ def test_a_damaged_study_keeps_the_others_from_nothing(studies, capsys):
   assert "| [other10, two (version 1)](#other10-two-version-1) |" in printed.out
   assert (studies / "other10-two" / "report.html").exists()
   assert printed.err == (
-    f"zoo: error: {damaged} is not as zoo ablate writes it (KeyError: 'name'); "
-    "run the study again to write it anew\n"
+    f"zoo: error: {damaged} is not as zoo ablate writes it (KeyError: "
+    "'columns'); run the study again to write it anew\n"
   )
 
 
