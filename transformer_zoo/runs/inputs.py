@@ -213,14 +213,19 @@ def check_mixture(
         "CONVERTER = @PrefixLanguageModelFeatures() learns its targets after "
         "them"
       )
-    check_vocabulary(
-      model,
-      task.vocabulary,
-      f"task {task.name!r}",
-      ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
-    )
+    check_vocabulary_of(model, task)
     _check_names(model, task)
     _check_written_ids(model, task, converter)
+
+
+def check_vocabulary_of(model: nn.Module, task: manifest.PreparedTask) -> None:
+  """Raises UserError if the vocabulary of a task does not fit a model."""
+  check_vocabulary(
+    model,
+    task.vocabulary,
+    f"task {task.name!r}",
+    ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
+  )
 
 
 def _check_written_ids(

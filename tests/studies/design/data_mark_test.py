@@ -6,6 +6,7 @@ import types
 import pytest
 
 from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import UserError
 from transformer_zoo.runs import inputs
 from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design.study import Study
@@ -108,3 +109,20 @@ def test_the_data_of_a_head_is_that_of_its_form(files, name, tmp_path):
   _, found = planner._identify("train", changes, 0, [])
   assert found == plan.Read(name, "prepared")
   assert read == [(name, "prepared")]
+
+
+def test_ids_without_a_row_of_the_embedding_are_found_in_the_plan(
+  monkeypatch, tmp_path
+):
+  """A vocabulary that has grown, and a row that binds VOCAB_SIZE."""
+  pieces = types.SimpleNamespace(checksum="v", extra_ids=100, size=40, pad_id=0)
+  task = dataclasses.replace(mixture().tasks[0], vocabulary=pieces)
+  prepared = manifest.PreparedMixture("m", (task,), (1.0,))
+  monkeypatch.setattr(manifest, "load", lambda *_: prepared)
+  mark = plan.mark_of_found_data
+  planner = plan._Planner(Study(), Suite(name="one"), tmp_path, (), mark)
+  changes = ("runs/miniature_pretrain.gin", "MIXTURE_OR_TASK_NAME='m'")
+  planner._identify("train", (*changes, "VOCAB_SIZE=40"), 0, [])
+  told = "the vocabulary of task 'a' has 40 ids but the embedding has 32 rows"
+  with pytest.raises(UserError, match=told):
+    planner._identify("train", (*changes, "VOCAB_SIZE=32"), 0, [])

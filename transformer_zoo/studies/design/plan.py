@@ -334,12 +334,25 @@ class _Planner:
         config.setting("mixture_or_task_name"), converter.form
       )
       read = Read(mixture, config.setting("prepared_dir"))
+      if command == "train":
+        self._check_vocabularies(read)
       if command == "evaluate":
         probes = copy.deepcopy(config.setting("probes"))
         read = _with_probes(read, probes) if probes else read
       return config.config_hash(), read
     finally:
       gin.clear_config()
+
+  def _check_vocabularies(self, read: Read) -> None:
+    """Raises UserError if prepared data has ids that the model has not."""
+    self._data_mark(read.mixture, read.prepared_dir)
+    try:
+      mixture = manifest.load(read.mixture, read.prepared_dir)
+    except UserError:  # It is not prepared, so nothing is known of it.
+      return
+    model = copy.deepcopy(config.setting("model"))
+    for task in mixture.tasks:
+      inputs.check_vocabulary_of(model, task)
 
 
 def _with_probes(read: Read, probes) -> Read:
