@@ -310,10 +310,9 @@ def _asked(
   asked, spent = probe_scores.ask(probes, found, batch_size)
   scores = {}
   for task, lines in asked.items():
-    if jax.process_index() == 0:
-      run_folder.write_predictions(
-        output / f"{task}{suffix}.jsonl", lines, probe_scores.SCORING
-      )
+    run_folder.write_predictions(
+      output / f"{task}{suffix}.jsonl", lines, probe_scores.SCORING
+    )
     scores[task + suffix] = classification.accuracy_by_kind(
       [line["target_answer"] for line in lines],
       [line["answer"] for line in lines],

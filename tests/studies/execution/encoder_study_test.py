@@ -3,12 +3,9 @@
 import json
 import re
 
-import gin
 import pytest
 
-from tests import few_examples as few
 from transformer_zoo.cli import main as cli
-from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.execution import results
 
 FEATURES = """
@@ -53,21 +50,11 @@ STUDIES = {"features": FEATURES, "directions": DIRECTIONS, "rates": RATES}
 
 
 @pytest.fixture
-def few_steps(tmp_path, monkeypatch):
-  """Writes the studies and a miniature suite of few steps."""
-  pytest.importorskip("seqio")
-  monkeypatch.chdir(tmp_path)
-  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-  values = dict(loading.load_suite("miniature").values)
-  values |= {"encoder_steps": 10, "head_steps": 2, "pretrain_batch": 8}
-  (tmp_path / "few.gin").write_text(
-    f"include 'suites/miniature.gin'\nSuite.values = {values!r}\n"
-  )
+def few_steps(few_steps):
+  """Writes the studies beside the suite."""
   for name, text in STUDIES.items():
-    (tmp_path / f"{name}.gin").write_text(text)
-  with few.only_few():
-    yield tmp_path
-  gin.clear_config()
+    (few_steps / f"{name}.gin").write_text(text)
+  return few_steps
 
 
 @pytest.mark.slow

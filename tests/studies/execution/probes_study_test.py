@@ -4,15 +4,12 @@ import collections
 import json
 import statistics
 
-import gin
 import pytest
 
 from tasks.miniature.probes import files
-from tests import few_examples as few
 from transformer_zoo.cli import main as cli
 from transformer_zoo.evaluation.probes import pairs
 from transformer_zoo.runs.analysis import probing
-from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import study_resamples
@@ -35,20 +32,10 @@ COLUMNS = ("grammar", "kinds", "kinds_typed")
 
 
 @pytest.fixture
-def few_steps(tmp_path, monkeypatch):
-  """Writes the study and a miniature suite of few steps."""
-  pytest.importorskip("seqio")
-  monkeypatch.chdir(tmp_path)
-  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-  values = dict(loading.load_suite("miniature").values)
-  values |= {"encoder_steps": 10, "pretrain_steps": 10, "pretrain_batch": 8}
-  (tmp_path / "few.gin").write_text(
-    f"include 'suites/miniature.gin'\nSuite.values = {values!r}\n"
-  )
-  (tmp_path / "asked.gin").write_text(STUDY)
-  with few.only_few():
-    yield tmp_path
-  gin.clear_config()
+def few_steps(few_steps):
+  """Writes the study beside the suite."""
+  (few_steps / "asked.gin").write_text(STUDY)
+  return few_steps
 
 
 @pytest.mark.slow
