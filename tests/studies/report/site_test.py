@@ -8,6 +8,7 @@ import pytest
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.report import page_files
 from transformer_zoo.studies.report import site
 from transformer_zoo.studies.statistics import analysis
 
@@ -59,6 +60,30 @@ def test_a_page_has_table_verdict_cost_and_command(tiny, tmp_path):
   assert page.endswith("\n    zoo ablate tiny\n")
   assert "](images/tiny-two.svg)" in page
   assert (tmp_path / "images/tiny-two.svg").exists()
+
+
+def test_losses_over_flops_are_kept_and_drawn(tiny, tmp_path):
+  """Steps for FLOPs, one seed for the mean; curves lost with the runs."""
+  made = tiny()
+  for run in made.study.runs:
+    run.folder.mkdir(parents=True)
+    lines = [
+      {"step": step, "train/loss": 8 / step + run.seed} for step in (1, 2)
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (run.folder / "metrics.jsonl").write_text(text)
+  folder = tmp_path / "site"
+  site.publish(folder, [made])
+  (section,) = page_files.read(folder / "tiny.json").sections
+  curve = [[1e9, 2e9], [9, 5]]
+  assert section.curves == {"15%": curve, "50%": curve}
+  assert (
+    '"15%": [\n     [ 1000000000.0, 2000000000.0 ],'
+    in (folder / "tiny.json").read_text()
+  )
+  assert "](images/tiny-two-curves.svg)" in (folder / "tiny.md").read_text()
+  figure = (folder / "images/tiny-two-curves.svg").read_text()
+  assert ">15%<" in figure and ">50%<" in figure and ">loss<" in figure
 
 
 def test_what_was_published_before_stays(tiny, tmp_path):

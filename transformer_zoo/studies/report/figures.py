@@ -1,13 +1,15 @@
-"""Figures of published tables: scores of rows, and differences over budgets."""
+"""Figures of published tables: scores of rows, losses, and differences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import hashlib
+import json
 import pathlib
 import re
 from typing import TYPE_CHECKING
 
 from transformer_zoo.studies.report import cells
+from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.report import tables
 
 if TYPE_CHECKING:
@@ -80,9 +82,31 @@ def draw_budgets(path: pathlib.Path, table: tables.Table) -> None:
     drawn[0].set_ylabel("points")
 
 
+def draw_curves(
+  path: pathlib.Path, curves: Mapping[str, Sequence[Sequence[float]]]
+) -> None:
+  """Draws losses over FLOPs as SVG, unless they were drawn already.
+
+  Args:
+    path: The path of the figure.
+    curves: FLOPs [points] and losses [points] by the label of a row.
+  """
+  if path.exists() and drawn_from(path) == digest(curves):
+    return
+  with _figure(path, curves, 3) as figure:
+    axes = figure.subplots()
+    for place, (label, (flops, losses)) in enumerate(curves.items()):
+      axes.plot(flops, losses, label=label, **charts.line(place))
+    axes.set_xscale("log")
+    axes.set_xlabel("FLOPs")
+    axes.set_ylabel("loss")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right upper", frameon=False)
+
+
 @contextlib.contextmanager
 def _figure(
-  path: pathlib.Path, table: tables.Table, height: float
+  path: pathlib.Path, drawn: object, height: float
 ) -> Iterator["Figure"]:
   """Yields an empty figure, which is saved at the end: equal tables, bytes."""
   import matplotlib
@@ -93,13 +117,14 @@ def _figure(
     figure = Figure(figsize=(9, height), layout="constrained")
     yield figure
     path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"Date": None, "Description": digest(table)}
+    metadata = {"Date": None, "Description": digest(drawn)}
     figure.savefig(path, metadata=metadata)
 
 
-def digest(table: tables.Table) -> str:
-  """Returns a hash of the text of a table."""
-  text = tables.to_markdown(table)
+def digest(drawn: object) -> str:
+  """Returns a hash of the text of a table, or of other numbers."""
+  is_table = isinstance(drawn, tables.Table)
+  text = tables.to_markdown(drawn) if is_table else json.dumps(drawn)
   return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -165,7 +165,7 @@ def chart(
   for row, by_seed in curves.items():
     known = [curve for curve in by_seed.values() if axis in curve.costs]
     if known:
-      drawn[rows.index(row)] = _together(known, axis)
+      drawn[rows.index(row)] = together(known, axis)
       best[rows.index(row)] = [
         (curve.costs[axis][place], curve.values[place])
         for curve in known
@@ -174,6 +174,28 @@ def chart(
   if not drawn:
     return markupsafe.Markup()
   return charts.learning_curves(title, axis, drawn, best)
+
+
+def together(
+  curves: Sequence[Curve], axis: str
+) -> tuple[np.ndarray, np.ndarray]:
+  """Joins the curves of several seeds at few of the steps that all have.
+
+  Args:
+    curves: The curves.
+    axis: One of `AXES`, whose cost all of them know.
+
+  Returns:
+    Mean costs [points] and values [seeds, points].
+  """
+  steps = _common_steps(curves)
+  # A page has few pixels; every curve keeps its last point.
+  stride = -(-len(steps) // _MOST_POINTS) or 1
+  steps = sorted({*steps[::stride], *steps[-1:]})
+  places = [np.isin(curve.steps, steps) for curve in curves]
+  costs = [c.costs[axis][p] for c, p in zip(curves, places, strict=True)]
+  values = [c.values[p] for c, p in zip(curves, places, strict=True)]
+  return np.mean(costs, axis=0), np.array(values)
 
 
 def _has_a_line(curves: Curves) -> bool:
@@ -239,18 +261,6 @@ def _interpolation(added: Mapping[int, float]) -> Callable:
   steps = np.array([0, *sorted(added)])
   totals = np.cumsum([0.0, *(added[step] for step in steps[1:])])
   return lambda at: np.interp(at, steps, totals)
-
-
-def _together(curves: Sequence[Curve], axis: str):
-  """Mean costs [points] and values [seeds, points] at steps that all have."""
-  steps = _common_steps(curves)
-  # A page has few pixels; every curve keeps its last point.
-  stride = -(-len(steps) // _MOST_POINTS) or 1
-  steps = sorted({*steps[::stride], *steps[-1:]})
-  places = [np.isin(curve.steps, steps) for curve in curves]
-  costs = [c.costs[axis][p] for c, p in zip(curves, places, strict=True)]
-  values = [c.values[p] for c, p in zip(curves, places, strict=True)]
-  return np.mean(costs, axis=0), np.array(values)
 
 
 def _common_steps(curves: Iterable[Curve]) -> list[int]:

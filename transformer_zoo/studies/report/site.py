@@ -1,10 +1,9 @@
 """Results as pages of a site: `zoo report --publish FOLDER`.
 
-A folder of results has of each study `<study>.json`, which is all that its page
-shows, so that pages and index are written again where the runs are gone, also
-those of other studies. Written by hand in it, and left as they are: `text`, the
-lines that stand below a table, and `notes`, sentences on reversed conclusions
-by their claims. `<study>.md` and `index.md` follow from these files alone.
+`<study>.md` and `index.md` follow from the `<study>.json` of a folder alone
+(`page_files.py`), also those of studies whose runs are gone. Written by hand in
+it, and left as they are: `text`, the lines that stand below a table, and
+`notes`, sentences on reversed conclusions by their claims.
 A section of an older version of a suite moves to the end of `archive.md`.
 """
 
@@ -12,25 +11,26 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import datetime
 import functools
-import json
 import os
 import pathlib
-import re
 from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
-from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import environments
 from transformer_zoo.studies.report import figures
 from transformer_zoo.studies.report import index
+from transformer_zoo.studies.report import learning_curves
 from transformer_zoo.studies.report import markdown
+from transformer_zoo.studies.report import page_files
 from transformer_zoo.studies.report import scores_section
 from transformer_zoo.studies.report import summary
 from transformer_zoo.studies.report import tables
+from transformer_zoo.studies.report.page_files import Page
+from transformer_zoo.studies.report.page_files import Section
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.conclusions import Judged
 from transformer_zoo.studies.statistics.conclusions import Verdict
@@ -59,86 +59,6 @@ _INTRODUCTION = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Section:
-  """A study on one suite, as its page shows it.
-
-  Attributes:
-    suite: The name of the suite.
-    version: The version of the suite.
-    seeds: The number of seeds.
-    row_flops: The training FLOPs of the baseline with one seed; None if they
-      were not counted.
-    core_hours: The computing time of all runs for each core; None if unknown.
-    head: The titles of the table's columns.
-    lines: The label and the cells of each row, a cell the fields of
-      `tables.Cell` that are not empty.
-    legend: The sentences that explain the table.
-    text: Lines of Markdown, by hand.
-    sentences: What the numbers say, in words.
-    verdicts: The conclusions of the publication: `claim`, `verdict`,
-      `comparison` and the `measured` difference.
-    cost: What the runs cost, in words.
-    command: The command that makes the runs.
-  """
-
-  suite: str
-  version: int
-  seeds: int
-  row_flops: float | None
-  core_hours: float | None
-  head: Sequence[str]
-  lines: Sequence[Sequence[Any]]
-  legend: str
-  text: Sequence[str] = ()
-  sentences: Sequence[str]
-  verdicts: Sequence[Mapping[str, str]]
-  cost: str
-  command: str
-
-  @property
-  def title(self) -> str:
-    """The name and the version of the suite."""
-    return f"{self.suite} (version {self.version})"
-
-  @property
-  def budget(self) -> float:
-    """The FLOPs of a row, 0 if they were not counted."""
-    return self.row_flops or 0.0
-
-  @property
-  def table(self) -> tables.Table:
-    """The scores of all rows."""
-    lines = [
-      [label, *(tables.Cell(**cell) for cell in line)]
-      for label, *line in self.lines
-    ]
-    return tables.Table(head=self.head, lines=lines)
-
-  def count(self, verdict: str) -> int:
-    """Returns the number of conclusions with a verdict."""
-    return sum(one["verdict"] == verdict for one in self.verdicts)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Page:
-  """A study on all suites that it has results of.
-
-  Attributes:
-    study: The name of the study.
-    question: The question that it asks.
-    published: The key of the published table, or "".
-    notes: Sentences on reversed conclusions by their claims, by hand.
-    sections: The suites in the order of their names.
-  """
-
-  study: str
-  question: str
-  published: str
-  notes: Mapping[str, str]
-  sections: Sequence[Section]
-
-
 def publish(
   folder: str | os.PathLike[str], analyses: Sequence[Analysis]
 ) -> pathlib.Path:
@@ -160,25 +80,20 @@ def publish(
   folder.mkdir(parents=True, exist_ok=True)
   for one in analyses:
     _add(folder, one)
-  pages, archived = read(folder), (folder / ARCHIVE_FILE).exists()
+  pages = page_files.read_all(folder)
+  archived = (folder / ARCHIVE_FILE).exists()
   for name, text in texts(pages, archived=archived).items():
     (folder / name).write_text(text, encoding="utf-8")
   for page in pages:
     for section in page.sections:
       figures.draw(folder / figure(page, section), section.table)
+      if section.curves:
+        figures.draw_curves(
+          folder / curves_figure(page, section), section.curves
+        )
   if differences := over_budgets(pages):
     figures.draw_budgets(folder / BUDGETS_FIGURE, differences)
   return folder / INDEX_FILE
-
-
-def read(folder: pathlib.Path) -> list[Page]:
-  """Reads the studies of a folder of results, in the order of their names.
-
-  Raises:
-    UserError: A file is damaged.
-  """
-  paths = sorted(folder.glob("*.json"), key=lambda p: index.in_order(p.stem))
-  return [_read(path) for path in paths]
 
 
 def texts(pages: Sequence[Page], *, archived: bool) -> dict[str, str]:
@@ -197,16 +112,9 @@ def figure(page: Page, section: Section) -> str:
   return f"{_IMAGES}/{page.study}-{section.suite}.svg"
 
 
-def _read(path: pathlib.Path) -> Page:
-  content = json_files.read(path)
-  try:
-    sections = [Section(**section) for section in content.pop("sections")]
-    return Page(**content, sections=sections)
-  except (KeyError, TypeError, AttributeError) as error:
-    raise UserError(
-      f"{path} is not as zoo report --publish writes it "
-      f"({type(error).__name__}: {error}); remove it and publish it anew"
-    ) from error
+def curves_figure(page: Page, section: Section) -> str:
+  """Returns the path of the figure of losses below the folder of results."""
+  return f"{_IMAGES}/{page.study}-{section.suite}-curves.svg"
 
 
 def _add(folder: pathlib.Path, analysis: Analysis) -> None:
@@ -214,7 +122,7 @@ def _add(folder: pathlib.Path, analysis: Analysis) -> None:
   study, new = analysis.study, _section(analysis)
   path, sections, notes = folder / f"{study.name}.json", [], {}
   if path.exists():
-    page = _read(path)
+    page = page_files.read(path)
     sections, notes = list(page.sections), page.notes
   for old in [one for one in sections if one.suite == new.suite]:
     if old.version > new.version:
@@ -234,12 +142,7 @@ def _add(folder: pathlib.Path, analysis: Analysis) -> None:
     notes=notes,
     sections=sorted([*sections, new], key=lambda s: index.in_order(s.suite)),
   )
-  content = json.dumps(dataclasses.asdict(page), indent=1, ensure_ascii=False)
-  # A cell or a verdict is a line; strings have no line breaks of their own.
-  content = re.sub(
-    r"\{[^{}\[\]]*\}", lambda found: re.sub(r"\n\s*", " ", found[0]), content
-  )
-  path.write_text(content + "\n", encoding="utf-8")
+  page_files.write(path, page)
 
 
 def _move(folder: pathlib.Path, page: Page, old: Section) -> None:
@@ -270,7 +173,26 @@ def _section(analysis: Analysis) -> Section:
     verdicts=[_judged(one) for one in analysis.judged],
     cost=_cost(study, found),
     command=study.command,
+    curves=_curves(study),
   )
+
+
+def _curves(study: StudyResults) -> dict[str, list[list[float]]]:
+  """The mean losses of the first phase that has no groups, over FLOPs."""
+  phases = dict.fromkeys(run.phase for run in study.runs if not run.group)
+  if not phases:
+    return {}
+  found = learning_curves.read(study, next(iter(phases)), "")
+  curves = {}
+  for row, by_seed in found.get(learning_curves.LOSS, {}).items():
+    known = [c for c in by_seed.values() if learning_curves.FLOPS in c.costs]
+    if known:
+      flops, losses = learning_curves.together(known, learning_curves.FLOPS)
+      curves[study.rows[row].label] = [
+        [float(f"{number:.4g}") for number in numbers]
+        for numbers in (flops, losses.mean(0))
+      ]
+  return curves
 
 
 def _cell(cell: tables.Cell) -> dict[str, Any]:
@@ -312,6 +234,9 @@ def _page(page: Page) -> str:
   for section in page.sections:
     words = f"Scores of each row of {page.study} on {section.suite}"
     drawn = f"![{words}, a panel for each column]({figure(page, section)})"
+    if section.curves:
+      words = "Loss of the first training of each row over its FLOPs"
+      drawn += f"\n\n![{words}]({curves_figure(page, section)})"
     blocks += [f"## {section.title}", *_body(section, drawn, page.notes)]
   return markdown.joined(blocks)
 
