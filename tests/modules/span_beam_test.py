@@ -234,6 +234,18 @@ def test_the_best_span_of_a_beam():
   assert joined[0]["null_score"] == -0.5
 
 
+def test_no_span_is_longer_than_the_longest(monkeypatch):
+  monkeypatch.setattr(spans, "LONGEST", 2)
+  logits = np.zeros((1, 9, 4))
+  logits[0, spans_test.PLACE, 0] = 9.0
+  # The likeliest end is too far.
+  logits[0, spans_test.PLACE :, 1] = [3.0, 4.0, 5.0, 0.0, 0.0]
+  _, (_, joined) = scored([spans_test.window(0, 0, 4, count=1)], logits)
+  found = [span["text"] for span in joined[0]["spans"]]
+  assert "the cat" in found and "the cat sat" not in found
+  assert max(len(text.split()) for text in found) == 2
+
+
 def test_no_answer_is_the_logit_of_its_own():
   texts = [spans_test.window(0, 0, 4, count=1)]
   logits = np.zeros((1, 9, 4))

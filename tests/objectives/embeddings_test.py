@@ -1,6 +1,7 @@
 """Losses of vectors of texts, against NumPy, in parts and on a mesh."""
 
 import copy
+import dataclasses
 import functools
 
 import gin
@@ -271,6 +272,21 @@ def test_the_same_text_twice_differs_by_dropout_alone():
   kept, dropped = programs.run(both_vectors, model, params, batch)
   np.testing.assert_allclose(kept[0, 0], kept[0, 1], rtol=1e-5)
   assert np.abs(dropped[0, 0] - dropped[0, 1]).min() > 1e-3
+
+
+def test_losses_without_their_heads_are_refused():
+  """After compilation, or by a name that tells nothing."""
+  model, _, objective = loaded()
+  objective.check(model)
+  (loss,) = objective.losses
+  more = dataclasses.replace(
+    objective, losses=(loss, embeddings.PairClassLoss())
+  )
+  with pytest.raises(UserError, match="has no head 'pair_classes'; it has"):
+    more.check(model)
+  model, _ = tiny_models.build("bert")
+  with pytest.raises(UserError, match="has no head 'embedding'; it has"):
+    objective.check(model)
 
 
 def both_vectors(model, params, batch):

@@ -45,6 +45,10 @@ def batch_of(sources=SOURCES, targets=TARGETS, inputs=6, width=5):
   return {name: np.asarray(array) for name, array in made.items()}
 
 
+def test_a_row_is_as_long_as_both_texts_and_cls():
+  assert unified.row_length({"inputs": 6, "targets": 5}) == 12
+
+
 def test_rows():
   batch = batch_of()
   row = [2, 30, 31, 3, 20, 21, 22, 23, 3, 0, 0, 0]

@@ -13,6 +13,7 @@ from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.report import files
 from transformer_zoo.studies.statistics import comparison
+from transformer_zoo.studies.statistics import inference
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import scores
@@ -144,7 +145,13 @@ def test_differences_are_paired_and_corrected(study):
   assert worse.estimate.difference == pytest.approx(np.subtract(*values).mean())
   seeds = np.var(values, axis=1, ddof=1).sum() / 3
   assert worse.estimate.seeds_error == pytest.approx(np.sqrt(seeds))
-  assert worse.estimate.examples_error > 0
+  # On the same examples: what is hard for both is no error of the difference.
+  drawn = study_resamples.resample(study.results)
+  mine, base = (
+    drawn.of_seeds("SQuAD", row, (0, 1, 2)) for row in ("worse", "base")
+  )
+  variance = inference.examples_variance(mine - base)
+  assert worse.estimate.examples_error == pytest.approx(np.sqrt(variance))
   low, high = worse.bootstrap_interval
   assert low < worse.estimate.difference < high
   p_values = [one.estimate.p_value for one in found.differences.values()]
