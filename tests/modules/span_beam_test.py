@@ -232,6 +232,12 @@ def test_the_best_span_of_a_beam():
   assert joined[0]["prediction"] == best[0]
   assert [row["null_score"] for row in rows] == [0.5, -0.5]
   assert joined[0]["null_score"] == -0.5
+  # The targets are the first token: a right start and a right end together.
+  assert [row["correct_tokens"] for row in rows] == [0, 0]
+  logits[:, 0, :2] = 20.0
+  logits[1, 0, 1] = -20.0
+  rows, _ = scored(texts, logits)
+  assert [row["correct_tokens"] for row in rows] == [1, 0]
 
 
 def test_no_span_is_longer_than_the_longest(monkeypatch):

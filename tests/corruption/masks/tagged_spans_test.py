@@ -28,12 +28,13 @@ def masks(tokens=TOKENS, **settings):
   return noise(draws, tokens.shape[1], Rows(tokens, BERT))
 
 
-def test_words_and_spans_are_whole_and_within_the_budget():
-  found = masks(noise_density=0.3)
+# round(62 * 0.3) = 19 and round(62 * 0.29) = 18: six words each.
+@pytest.mark.parametrize("density", [0.3, 0.29])
+def test_words_and_spans_are_whole_and_within_the_budget(density):
+  found = masks(noise_density=density)
   assert not found[:, [0, -1]].any()
   words = found[:, 1:-1].reshape(len(found), 20, 3)
   assert (words.all(axis=2) == words.any(axis=2)).all()
-  # round(62 * 0.3) = 19: six words.
   assert (found.sum(axis=1) == 18).all()
 
 

@@ -33,7 +33,7 @@ from transformer_zoo.evaluation.answers import post_processors
       3,
     ),
     ("wsc_simple", {}, ["Bob", "the", "", "Tom"], 2),
-    ("multirc", {}, ["True", "true", "", "False"], 2),
+    ("multirc", {}, ["True", "true", "", "False", "no"], 3),
     ("span_qa", {}, ["start: 3 end: 6", "start: 3", ""], 2),
     ("bracketed_entities", {}, ["[ EU | ORG ] rejects", "", "other"], 2),
     ("qa", {}, ["", "a"], None),

@@ -1,11 +1,15 @@
 """Differences that a publication shows, against cells of T5's table 6."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.report import summary
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import ranking
+from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics.findings import Finding
 from transformer_zoo.studies.statistics.findings import Verdict
 
@@ -21,9 +25,9 @@ def analyse(make_study):
     study = make_study(
       {
         row: {
-          seed: {"cola": {"mcc": score}} for seed, score in enumerate(scores)
+          seed: {"cola": {"mcc": score}} for seed, score in enumerate(values)
         }
-        for row, scores in zip(_LABELS, rows, strict=True)
+        for row, values in zip(_LABELS, rows, strict=True)
       },
       columns=(Column(name="mini_GLUE", scores=("cola",), published="GLUE"),),
       published=published,
@@ -75,6 +79,38 @@ def test_what_is_significant_here_alone_is_named(analyse):
     "[−0.28]." in found.beside_published
   )
   assert found.count(Verdict.SAME) == 1
+  assert found.summary.startswith("2 of the 2 differences from 15% are more ")
+  # Each stands once in the brief: those with a figure in print beside it.
+  brief = summary.sentences(found)
+  assert not any(line.startswith(("25%: ", "50%: ")) for line in brief)
+
+
+def test_differences_without_a_figure_in_print_are_listed(make_study):
+  rows = {"a": BASE, "b": LOWER}
+  study = make_study(
+    {
+      row: {seed: {"cola": {"mcc": one}} for seed, one in enumerate(values)}
+      for row, values in rows.items()
+    }
+  )
+  found = analysis.analyse(study)
+  assert found.summary.startswith("The one difference from a is more than ")
+  assert "b: cola −10.00." in summary.sentences(found)
+  same = analysis.analyse(dataclasses.replace(study, baseline="b"))
+  assert "a: cola +10.00." in summary.sentences(same)
+
+
+def test_scores_of_tasks_in_print_stand_beside_ours(make_study):
+  """Those of T5's table 16, by the row of the study's own table."""
+  of_rows = {
+    row: {0: {"glue_cola_v002": {"matthews_corrcoef": 1.0}}} for row in _LABELS
+  }
+  study = make_study(
+    of_rows, published="t5/table06_corruption_rates", labels=_LABELS
+  )
+  table = scores.build(study)
+  (metric,) = table.every_metric
+  assert table.cells["rate_25", metric].published == 53.47
 
 
 def test_a_study_of_ones_own_has_no_findings(make_study):
