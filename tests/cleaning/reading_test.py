@@ -98,6 +98,13 @@ def test_a_page_of_gigabytes_takes_no_memory(pack, monkeypatch):
     assert sentence.startswith(f"{number} of 'file' is longer than ")
 
 
+def test_a_header_of_gigabytes_is_passed_over(monkeypatch):
+  monkeypatch.setattr(reading, "_LONGEST", 100)
+  headers = {"WARC-Note": "a" * 101, "WARC-Target-URI": PAGES[1]["url"]}
+  content = record("conversion", PAGES[1]["text"].encode(), **headers)
+  assert read(content) == [{**PAGES[1], "timestamp": ""}]
+
+
 def cut_short(content):
   return content[: len(content) // 2]
 
