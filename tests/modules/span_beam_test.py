@@ -238,6 +238,10 @@ def test_the_best_span_of_a_beam():
   logits[1, 0, 1] = -20.0
   rows, _ = scored(texts, logits)
   assert [row["correct_tokens"] for row in rows] == [1, 0]
+  # The first token is the likeliest start: column 1 has its ends.
+  assert [row["log_likelihood"] for row in rows] == pytest.approx(
+    scipy.special.log_softmax(logits[:, :, :2], axis=1)[:, 0].sum(axis=1) / 2
+  )
 
 
 def test_no_span_is_longer_than_the_longest(monkeypatch):

@@ -90,6 +90,12 @@ def test_the_best_span_of_all_windows():
   )
   assert joined[0]["target_tokens"] == 2
   assert rows[0]["null_score"] == pytest.approx(nulls[0])
+  # Both ends are right, one of them, none; the targets are the places 0 and 2.
+  texts = [window(i, 0, 4, count=3) for i in range(3)]
+  logits = np.zeros((3, 12, 2))
+  logits[[0, 1, 2], [0, 0, 3], 0] = logits[[0, 1, 2], [2, 3, 3], 1] = 5.0
+  rows, _ = scored(texts, logits)
+  assert [row["correct_tokens"] for row in rows] == [1, 0, 0]
 
 
 def test_no_span_is_longer_than_the_longest(monkeypatch):
