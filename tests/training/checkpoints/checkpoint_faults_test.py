@@ -312,6 +312,12 @@ class TestShares:
       assert not checksums.verify(step)
       checksums.write_share(step, process, 4)
     assert checksums.verify(step)
+    for path in [*(step / "state").glob("*/d/numbers"), *step.glob("state/m*")]:
+      content = path.read_bytes()
+      path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+      with pytest.raises(ValueError, match=f"{path.name} has changed"):
+        checksums.verify(step)
+      path.write_bytes(content)
     read = []
     monkeypatch.setattr(
       checksums, "_checksum", lambda path: read.append(path) or 0
