@@ -51,13 +51,15 @@ def _hand(folder, **fields):
 
 
 def test_a_page_has_table_verdict_cost_and_command(tiny, tmp_path):
-  assert site.publish(tmp_path, [tiny()]) == tmp_path / "index.md"
+  command = "zoo ablate tiny --data_dir=/home/me/data"
+  made = tiny(command=command)
+  assert site.publish(tmp_path, [made]) == tmp_path / "index.md"
   page = (tmp_path / "tiny.md").read_text()
   assert "# tiny\n\n**Question.** Why?\n\n## two (version 1)\n" in page
   assert "| ★\u00a015% | **70.10 ± 0.10** |" in page
   assert f"| {_CLAIM} " in page and "| holds " in page
   assert "6 runs: 6 finished; 6.00 G FLOPs of training; " in page
-  assert page.endswith("\n    zoo ablate tiny\n")
+  assert page.endswith("\n    zoo ablate tiny --data_dir=DATA\n")
   assert "](images/tiny-two.svg)" in page
   assert (tmp_path / "images/tiny-two.svg").exists()
 
@@ -84,6 +86,8 @@ def test_losses_over_flops_are_kept_and_drawn(tiny, tmp_path):
   assert "](images/tiny-two-curves.svg)" in (folder / "tiny.md").read_text()
   figure = (folder / "images/tiny-two-curves.svg").read_text()
   assert ">15%<" in figure and ">50%<" in figure and ">loss<" in figure
+  # A colour for each row, of its line and in the legend.
+  assert figure.count("stroke: #0072b2") == figure.count("stroke: #d55e00") == 2
 
 
 def test_what_was_published_before_stays(tiny, tmp_path):

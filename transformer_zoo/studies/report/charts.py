@@ -188,7 +188,7 @@ def sensitivity(
   for place, differences in ((_OURS, ours), (_PUBLISHED, theirs)):
     if len(differences) > 1:
       x, y = [values[row] for row in differences], list(differences.values())
-      axes.plot(x, y, **line(place))
+      axes.plot(x, y, **_line(place))
       axes.plot(x, y, **_dots(place))
   return _svg(figure, column)
 
@@ -231,7 +231,7 @@ def over_columns(
       linewidth=0,
     )
     y = [float(np.mean(of_seeds)) for of_seeds in seeds]
-    axes.plot(x, y, **line(place))
+    axes.plot(x, y, **_line(place))
     axes.plot(x, y, **_dots(place))
   return _svg(figure, name) if drawn else markupsafe.Markup()
 
@@ -338,7 +338,7 @@ def learning_curves(
         alpha=0.16,
         linewidth=0,
       )
-    style = line(place) if len(x) > 1 else _dots(place)
+    style = _line(place) if len(x) > 1 else _dots(place)
     axes.plot(x, values.mean(0), **style)
     for point in (marked or {}).get(place, ()):
       axes.plot(*point, **_dots(place))
@@ -364,7 +364,7 @@ def ladder(found: Ladder) -> markupsafe.Markup:
   axes.set_ylim(-1, 1)
   axes.xaxis.set_major_formatter(_tick)
   axes.axhline(0, color=_SOFT, linewidth=0.8)
-  axes.plot(flops, [rung.tau.tau for rung in found.rungs], **line(_OURS))
+  axes.plot(flops, [rung.tau.tau for rung in found.rungs], **_line(_OURS))
   labels = {}
   for place, rung in enumerate(found.rungs):
     tau = rung.tau
@@ -417,15 +417,6 @@ def numbered_columns(table: Table) -> dict[str, dict[str, float]]:
   return _differing({column: column for column in table.columns})
 
 
-def line(place: int) -> dict[str, object]:
-  """Returns the colour and the dashes of the row at a place of a study."""
-  dashes = DASHES[place // NUM_COLOURS % len(DASHES)]
-  return {
-    "color": _SERIES[place % NUM_COLOURS],
-    "linestyle": (0, dashes) if dashes else "-",
-  }
-
-
 def _differing(labels: Mapping[str, str]) -> dict[str, dict[str, float]]:
   """Finds labels that differ in a number alone, three or more."""
   found = {}
@@ -469,6 +460,14 @@ def _tick(value: float, _: int) -> str:
   if abs(value) >= 1e4:
     return compact(value).replace("-", "−")
   return f"{value:.6g}".replace("-", "−")
+
+
+def _line(place: int) -> dict[str, object]:
+  dashes = DASHES[place // NUM_COLOURS % len(DASHES)]
+  return {
+    "color": _SERIES[place % NUM_COLOURS],
+    "linestyle": (0, dashes) if dashes else "-",
+  }
 
 
 def _dots(place: int) -> dict[str, object]:

@@ -9,13 +9,15 @@ import re
 from typing import TYPE_CHECKING
 
 from transformer_zoo.studies.report import cells
-from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.report import tables
 
 if TYPE_CHECKING:
   from matplotlib.figure import Figure
 
 _INK, _SOFT, _DOT = "#1c2127", "#9aa4ae", "#0072b2"
+# Told apart by the colour-blind (Okabe and Ito 2008).
+_LINES = (_DOT, "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_DASHES = ("-", "--", ":", "-.")
 
 
 def draw(path: pathlib.Path, table: tables.Table) -> None:
@@ -96,7 +98,9 @@ def draw_curves(
   with _figure(path, curves, 3) as figure:
     axes = figure.subplots()
     for place, (label, (flops, losses)) in enumerate(curves.items()):
-      axes.plot(flops, losses, label=label, **charts.line(place))
+      dashes, colour = divmod(place, len(_LINES))
+      style = {"c": _LINES[colour], "ls": _DASHES[dashes % len(_DASHES)]}
+      axes.plot(flops, losses, label=label, linewidth=1, **style)
     axes.set_xscale("log")
     axes.set_xlabel("FLOPs")
     axes.set_ylabel("loss")

@@ -13,6 +13,7 @@ import datetime
 import functools
 import os
 import pathlib
+import re
 from typing import Any
 
 from transformer_zoo.errors import UserError
@@ -172,7 +173,8 @@ def _section(analysis: Analysis) -> Section:
     sentences=[*summary.sentences(analysis), *analysis.gaps],
     verdicts=[_judged(one) for one in analysis.judged],
     cost=_cost(study, found),
-    command=study.command,
+    # Where the data lies is a matter of one machine.
+    command=re.sub(r"--data_dir=\S+", "--data_dir=DATA", study.command),
     curves=_curves(study),
   )
 
