@@ -491,6 +491,12 @@ _OBJECTIVES = _of(
     "jnp.where(others_BL == model.mask_id, model.pad_id, others_BL)",
     "objectives/unified_test.py",
   ),
+  (
+    "embeddings.py",
+    "if head is not None:",
+    "if head is None:",
+    "objectives/embeddings_test.py",
+  ),
 )
 
 _PEFT = _of(
@@ -652,6 +658,12 @@ _CORRUPTION = _of(
     "return self.replacement(tokens, hidden, draws, vocabulary), hidden",
     "return self.replacement(tokens, ~hidden, draws, vocabulary), hidden",
     "corruption/masked_lm_test.py",
+  ),
+  (
+    "masks/tagged_spans.py",
+    "if end - begin <= left and",
+    "if end - begin < left and",
+    "corruption/masks/tagged_spans_test.py",
   ),
 )
 
@@ -829,6 +841,12 @@ _TRAINING = _of(
     "num_slices=len(slices),",
     "training/sharding",
   ),
+  (
+    "checkpoints/checksums.py",
+    "return verify_share(folder, 0, 1)",
+    "return verify_share(folder, 0, 2)",
+    "training/checkpoints/checkpoint_faults_test.py",
+  ),
 )
 
 _DECODING = _of(
@@ -946,6 +964,30 @@ _EVALUATION = _of(
     "found.append((kind, first_of[run[0]], last_of[run[-1]] + 1))",
     "found.append((kind, first_of[run[0]], last_of[run[-1]]))",
     "evaluation/answers",
+  ),
+  (
+    "scorers/spans.py",
+    "if inside and end - start < LONGEST:",
+    "if inside and end - start <= LONGEST:",
+    "modules/span_beam_test.py",
+  ),
+  (
+    "scorers/spans.py",
+    "np.flatnonzero(starts == first)",
+    "np.flatnonzero(starts != first)",
+    "modules/span_beam_test.py",
+  ),
+  (
+    "scorers/spans.py",
+    "is_right = ends == [",
+    "is_right = ends != [",
+    "evaluation/scorers/spans_test.py",
+  ),
+  (
+    "answers/invalid_answers.py",
+    'prediction["value"] not in (0, 1)',
+    'prediction["value"] in (0, 1)',
+    "evaluation/answers/invalid_answers_test.py",
   ),
 )
 
@@ -1093,6 +1135,24 @@ _STUDIES = _of(
     "<= max(1, _VERDICTS.index(before)):",
     "<= _VERDICTS.index(before):",
     "studies/report",
+  ),
+  (
+    "statistics/comparison.py",
+    "inference.examples_variance(row_BS - baseline_BS)",
+    "inference.examples_variance(row_BS + baseline_BS)",
+    "studies/statistics",
+  ),
+  (
+    "statistics/scores.py",
+    "if per_task is not None:",
+    "if per_task is None:",
+    "studies/statistics",
+  ),
+  (
+    "report/summary.py",
+    "(row, column) not in in_print",
+    "(row, column) in in_print",
+    "studies/statistics",
   ),
 )
 
